@@ -262,15 +262,15 @@ GPU_FUNCTION inline void merge_cluster(const AttentionArgs& a, i64 row, const Bl
 }
 #endif
 
-// The block's share of a token's keys: first a part of a tile is sent for, then queries are made. `cluster`: the splits
-// of the keys are blocks of one cluster. With several `parts` of tiles there are no splits.
+// The block's split of a token's keys: first a part of a tile is sent for, then queries are made. `cluster`: the splits
+// of the keys are blocks of one cluster. If `parts` is not 1, the keys are not split.
 template <int dim, bool cluster, int parts = 1>
-class Share {
+class KeySplit {
  public:
   using Memory = BlockMemory<dim, parts>;
   using Tiles = typename Memory::Tiles;
 
-  GPU_FUNCTION Share(const AttentionArgs& a, const BlockHeads& heads, i32 sequence, const Keys& keys, Memory& memory)
+  GPU_FUNCTION KeySplit(const AttentionArgs& a, const BlockHeads& heads, i32 sequence, const Keys& keys, Memory& memory)
       : a_(a), heads_(heads), keys_(keys), memory_(memory), tiles_(a, heads.kv_head) {
     from_ = keys.base + static_cast<i32>(block_index().z) * keys.split;
     to_ = min_of(keys.end, from_ + keys.split);
@@ -397,18 +397,18 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   const bool known = in_table(a.table, a.kv, sequence, position);  // a token that is not has no keys, and gives zeros
   const Keys keys = known_keys<kMatrixShareKeys, kTileKeys>(a, known, position, position + 1);
   if (static_cast<i32>(block_index().z) >= keys.splits) return;
-  Share<dim, false> share(a, heads, sequence, keys, memory);
-  share.send_more();
+  KeySplit<dim, false> split(a, heads, sequence, keys, memory);
+  split.send_more();
   queries.keep(a, memory.queries);
-  share.attend(-1);
+  split.attend(-1);
 }
 
 // The same of a token whose key and value are not in the cache yet. Each block rotates and rounds them for itself; one
 // block of a KV head's stores them in the cache, for later launches.
 // Splits of a cluster exchange their results faster, so that they may have fewer keys.
-// More parts of tiles: for many tokens, so that four blocks of a multiprocessor run at a time.
-inline constexpr int kManyParts = 2;
-using ManyMemory = BlockMemory<128, kManyParts>;
+// For batches: with tiles in two parts four blocks of a multiprocessor run at a time.
+inline constexpr int kCompactParts = 2;
+using CompactMemory = BlockMemory<128, kCompactParts>;
 
 template <int dim, bool cluster, int parts = 1>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
@@ -427,7 +427,7 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   const bool known = in_table(a.table, a.kv, sequence, position);
   const Keys keys = known_keys<kLeastKeys, kTileKeys>(a, known, position, position + 1);
   if (static_cast<i32>(block_index().z) >= keys.splits) return;
-  Share<dim, cluster, parts> share(a, heads, sequence, keys, memory);
+  KeySplit<dim, cluster, parts> split(a, heads, sequence, keys, memory);
   const Rotation rotation = rotation_by(step.rope, safe, position, frequency);
   if (a.settled) wait_for_previous();
   QueryElements<dim> queries, partners;
@@ -435,7 +435,7 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   partners.load(a, heads, token, other);
   const float* key = head_of(step.k, token, heads.kv_head);
   const float k = key[safe], k_partner = key[other], v = head_of(step.v, token, heads.kv_head)[safe];
-  share.send_more();
+  split.send_more();
 #pragma unroll
   for (int i = 0; i < kMatrixHeads / QueryElements<dim>::kStep; ++i) {
     queries.value[i] = rotated(step.rope, queries.value[i], partners.value[i], safe, rotation);
@@ -449,7 +449,7 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
     memory.fresh_value[d] = inside ? own_value.half : Half{0};
     if (known && inside) write_fresh<false>(a, heads, sequence, position, d, own_key, own_value);
   }
-  share.attend(known ? position : -1);
+  split.attend(known ? position : -1);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU
@@ -465,9 +465,9 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
 GABBRO_ATTENTION(64)
 GABBRO_ATTENTION(128)
 #ifdef GABBRO_COPIES_PASS_REGISTERS
-GPU_EARLY_BLOCKS_KERNEL(attention_step_many_128, gabbro::gpu::GABBRO_GPU::kThreads, 4,
-                        gabbro::gpu::GABBRO_GPU::ManyMemory, gabbro::gpu::AttentionStepArgs,
-                        attention_step<128, false, gabbro::gpu::GABBRO_GPU::kManyParts>)
+GPU_EARLY_BLOCKS_KERNEL(attention_step_compact_128, gabbro::gpu::GABBRO_GPU::kThreads, 4,
+                        gabbro::gpu::GABBRO_GPU::CompactMemory, gabbro::gpu::AttentionStepArgs,
+                        attention_step<128, false, gabbro::gpu::GABBRO_GPU::kCompactParts>)
 #endif
 #ifdef GABBRO_CLUSTERS
 GABBRO_STEP(attention_step_cluster, 64, true)

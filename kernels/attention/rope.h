@@ -15,9 +15,9 @@ GPU_FUNCTION inline bool is_rotated(const RopeArgs& rope, i32 d) {
 GPU_FUNCTION inline float inverse_frequency(const RopeArgs& rope, i32 d) {
   return is_rotated(rope, d) ? rope.inverse_frequencies[rope.interleaved ? d / 2 : d % rope.half] : 0;
 }
-GPU_FUNCTION inline Rotation rotation_by(const RopeArgs& rope, i32 d, i32 position, float inverse_frequency) {
+GPU_FUNCTION inline Rotation rotation_by(const RopeArgs& rope, i32 d, i32 position, float frequency) {
   if (!is_rotated(rope, d)) return {};
-  const float angle = static_cast<float>(position) * inverse_frequency;
+  const float angle = static_cast<float>(position) * frequency;
   return {cos(angle) * rope.magnitude, sin(angle) * rope.magnitude};
 }
 GPU_FUNCTION inline Rotation rotation_of(const RopeArgs& rope, i32 d, i32 position) {

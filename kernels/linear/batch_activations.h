@@ -17,7 +17,7 @@ class CopiedActivations {
   GPU_FUNCTION void end() {}
   GPU_FUNCTION void begin_splits(bool) {}
   GPU_FUNCTION void end_splits(bool) {}
-  GPU_FUNCTION void share_scales() {}
+  GPU_FUNCTION void sync_scales() {}
   // By which a split's sums of the tile's token are multiplied, and by which those of all splits.
   GPU_FUNCTION float split_scale(i32 token) const { return scales()[token]; }
   GPU_FUNCTION float scale(i32) const { return 1; }
@@ -49,19 +49,39 @@ class CopiedActivations {
 
 // Steps of the activations, which memory has one after the other.
 #ifdef GABBRO_BULK_COPIES
-// Each step when all waves have read what was in its place.
 template <int tile_tokens>
-class StepCopies : public CopiedActivations<tile_tokens> {
+class BulkCopies : public CopiedActivations<tile_tokens> {
+ public:
+  GPU_FUNCTION BulkCopies(const LinearBatchArgs& a, i32 token)
+      : CopiedActivations<tile_tokens>(a, token),
+        from_(a.f16 + static_cast<i64>(token) * kBatchDepth),
+        step_(static_cast<i64>(a.padded) * kBatchDepth) {}
+
+ protected:
+  GPU_FUNCTION static auto& memory() { return block_memory<BatchMemory<tile_tokens>>(); }
+  // By one thread, `count` steps from `step` on, the first of them to `to`.
+  GPU_FUNCTION void send(CopyBarrier& landed, BatchStep<tile_tokens>* to, i32 step, i32 count) const {
+    constexpr u32 kStepBytes = sizeof(BatchStep<tile_tokens>);
+    expect_bytes(landed, static_cast<u32>(count) * kStepBytes);
+#pragma unroll 1
+    for (i32 s = 0; s < count; ++s) begin_bulk_copy(landed, to[s], from_ + (step + s) * step_, kStepBytes);
+  }
+
+ private:
+  const Half* from_;
+  i64 step_;  // elements
+};
+
+// Each step when all waves have read what was in its slot.
+template <int tile_tokens>
+class StepCopies : public BulkCopies<tile_tokens> {
  public:
   static constexpr bool kFree = true;  // waves do not wait for each other
 
-  GPU_FUNCTION StepCopies(const LinearBatchArgs& a, i32 token)
-      : CopiedActivations<tile_tokens>(a, token),
-        from_(a.f16 + static_cast<i64>(token) * kBatchDepth),
-        step_(static_cast<i64>(a.padded) * kBatchDepth) {
+  GPU_FUNCTION StepCopies(const LinearBatchArgs& a, i32 token) : BulkCopies<tile_tokens>(a, token) {
     if (thread_index() == 0) {
 #pragma unroll
-      for (u32 i = 0; i < kPlaces; ++i) {
+      for (u32 i = 0; i < kSlots; ++i) {
         begin_barrier(landed_of(i), 1);
         begin_barrier(read_of(i), kBatchWaves);
       }
@@ -71,7 +91,7 @@ class StepCopies : public CopiedActivations<tile_tokens> {
   }
   GPU_FUNCTION void start(i32 begin, i32 end) {
 #pragma unroll
-    for (u32 number = 0; number < kPlaces; ++number) send(number, begin + static_cast<i32>(number), end);
+    for (u32 number = 0; number < kSlots; ++number) send_step(number, begin + static_cast<i32>(number), end);
     this->load_scales();
   }
   // Step `step`, when it is there. This wave has read the one before it.
@@ -80,38 +100,36 @@ class StepCopies : public CopiedActivations<tile_tokens> {
     if (number > 0) {
       const u32 before = number - 1;
       arrive(read_of(before));
-      if (thread_index() == 0) wait_for_barrier(read_of(before), before / kPlaces);
-      send(before + kPlaces, step - 1 + static_cast<i32>(kPlaces), end);
+      if (thread_index() == 0) wait_for_barrier(read_of(before), before / kSlots);
+      send_step(before + kSlots, step - 1 + static_cast<i32>(kSlots), end);
     }
-    wait_for_barrier(landed_of(number), number / kPlaces);
-    return memory().step(number);
+    wait_for_barrier(landed_of(number), number / kSlots);
+    return slot(number);
   }
   // No barrier has come after load_scales().
-  GPU_FUNCTION void share_scales() { barrier(); }
+  GPU_FUNCTION void sync_scales() { barrier(); }
 
  private:
-  static constexpr u32 kPlaces = kBatchStages * kStageSteps;
-  GPU_FUNCTION static auto& memory() { return block_memory<BatchMemory<tile_tokens>>(); }
-  GPU_FUNCTION static CopyBarrier& landed_of(u32 number) { return memory().landed[number % kPlaces]; }
-  GPU_FUNCTION static CopyBarrier& read_of(u32 number) { return memory().read[number % kPlaces]; }
-  GPU_FUNCTION void send(u32 number, i32 step, i32 end) const {
-    constexpr u32 kBytes = tile_tokens * kBatchDepth * sizeof(Half);
-    if (thread_index() != 0 || step >= end) return;
-    expect_bytes(landed_of(number), kBytes);
-    begin_bulk_copy(landed_of(number), memory().step(number), from_ + step * step_, kBytes);
+  static constexpr u32 kSlots = kBatchStages * kStageSteps;
+  GPU_FUNCTION static CopyBarrier& landed_of(u32 number) {
+    return BulkCopies<tile_tokens>::memory().landed[number % kSlots];
   }
-  const Half* from_;
-  i64 step_;  // elements
+  GPU_FUNCTION static CopyBarrier& read_of(u32 number) {
+    return BulkCopies<tile_tokens>::memory().read[number % kSlots];
+  }
+  GPU_FUNCTION static BatchStep<tile_tokens>& slot(u32 number) {
+    return BulkCopies<tile_tokens>::memory().x[number / kStageSteps % kBatchStages][number % kStageSteps];
+  }
+  GPU_FUNCTION void send_step(u32 number, i32 step, i32 end) const {
+    if (thread_index() == 0 && step < end) this->send(landed_of(number), &slot(number), step, 1);
+  }
   u32 number_ = 0;
 };
 
 template <int tile_tokens>
-class StepCopy : public CopiedActivations<tile_tokens> {
+class StageCopies : public BulkCopies<tile_tokens> {
  public:
-  GPU_FUNCTION StepCopy(const LinearBatchArgs& a, i32 token)
-      : CopiedActivations<tile_tokens>(a, token),
-        from_(a.f16 + static_cast<i64>(token) * kBatchDepth),
-        step_(static_cast<i64>(a.padded) * kBatchDepth) {
+  GPU_FUNCTION StageCopies(const LinearBatchArgs& a, i32 token) : BulkCopies<tile_tokens>(a, token) {
     if (thread_index() == 0) {
 #pragma unroll
       for (int i = 0; i < kBatchStages; ++i) begin_barrier(landed_of(i), 1);
@@ -122,12 +140,7 @@ class StepCopy : public CopiedActivations<tile_tokens> {
   // Those of a stage from `step` on, but for what is at `end` or past it.
   GPU_FUNCTION void begin(i32 step, i32 end, BatchStage<tile_tokens>& stage) {
     const u32 number = begun_++;
-    if (thread_index() != 0 || step >= end) return;
-    const i32 steps = min_of(kStageSteps, end - step);
-    CopyBarrier& landed = landed_of(number);
-    expect_bytes(landed, static_cast<u32>(steps) * kStepBytes);
-#pragma unroll 1
-    for (i32 s = 0; s < steps; ++s) begin_bulk_copy(landed, stage[s], from_ + (step + s) * step_, kStepBytes);
+    if (thread_index() == 0 && step < end) this->send(landed_of(number), stage, step, min_of(kStageSteps, end - step));
   }
   GPU_FUNCTION void landed() {
     const u32 number = ended_++;
@@ -136,19 +149,16 @@ class StepCopy : public CopiedActivations<tile_tokens> {
   }
 
  private:
-  static constexpr u32 kStepBytes = tile_tokens * kBatchDepth * sizeof(Half);
   GPU_FUNCTION static CopyBarrier& landed_of(u32 number) {
-    return block_memory<BatchMemory<tile_tokens>>().landed[number % kBatchStages];
+    return BulkCopies<tile_tokens>::memory().landed[number % kBatchStages];
   }
-  const Half* from_;
-  i64 step_;  // elements
   u32 begun_ = 0, ended_ = 0;
 };
 #else
 template <int tile_tokens>
-class StepCopy : public CopiedActivations<tile_tokens> {
+class StageCopies : public CopiedActivations<tile_tokens> {
  public:
-  GPU_FUNCTION StepCopy(const LinearBatchArgs& a, i32 token)
+  GPU_FUNCTION StageCopies(const LinearBatchArgs& a, i32 token)
       : CopiedActivations<tile_tokens>(a, token),
         from_(a.f16 + (static_cast<i64>(token) * kStepVectors + thread_index()) * 8),
         step_(static_cast<i64>(a.padded) * kBatchDepth) {}
@@ -180,7 +190,7 @@ class StepCopy : public CopiedActivations<tile_tokens> {
   TileCopy<kCount * kStageSteps> copy_;
 };
 template <int tile_tokens>
-using StepCopies = StepCopy<tile_tokens>;
+using StepCopies = StageCopies<tile_tokens>;
 #endif
 
 // For up to kOwnTokens tokens: no launch comes before. A wave converts every kBatchWaves'th token, a lane neighboring
@@ -265,7 +275,7 @@ class OwnActivations {
     }
     barrier();
   }
-  GPU_FUNCTION void share_scales() {}
+  GPU_FUNCTION void sync_scales() {}
   GPU_FUNCTION float split_scale(i32) const { return 1; }
   GPU_FUNCTION float scale(i32 token) const { return norm_ != nullptr ? memory().factors[token] : 1; }
 

@@ -117,7 +117,9 @@ inline constexpr i32 kStageSteps = kCopiesPassRegisters ? 2 : 1, kBatchStages = 
 inline constexpr i32 kBatchWaves = kBatchThreads / static_cast<i32>(kWave);
 inline constexpr i32 kStepVectors = kBatchDepth / 8;
 template <int tile_tokens>
-using BatchStage = Half[kStageSteps][tile_tokens * kBatchDepth];
+using BatchStep = Half[tile_tokens * kBatchDepth];
+template <int tile_tokens>
+using BatchStage = BatchStep<tile_tokens>[kStageSteps];
 template <int tile_tokens>
 struct BatchMemory {
   BatchStage<tile_tokens> x[kBatchStages];
@@ -125,8 +127,6 @@ struct BatchMemory {
   CopyBarrier landed[kBatchStages * kStageSteps];  // a stage, or a step
   CopyBarrier read[kBatchStages * kStageSteps];    // a step, by each of the waves
 #endif
-
-  GPU_FUNCTION Half* step(u32 number) { return x[number / kStageSteps % kBatchStages][number % kStageSteps]; }
 };
 
 // Chunks of weights that are under way, of `chunks` to a step and `bytes` a lane. With many tokens a lane may have no
@@ -297,16 +297,16 @@ GPU_FUNCTION inline auto multiply_steps(const Weights& weights, i32 begin, i32 e
 
 // The same with activations that come step by step (StepCopies), for which the waves do not wait for each other. They
 // are made while the launch ahead may still run.
-template <class Weights, int tile_tokens, class Activations, class Make>
-GPU_FUNCTION inline Activations multiply_freely(const Weights& weights, i32 begin, i32 end, Make make,
-                                                Accumulator (&sums)[tile_tokens / static_cast<int>(kTile)]) {
+template <class Weights, int tile_tokens, class Make>
+GPU_FUNCTION inline auto multiply_freely(const Weights& weights, i32 begin, i32 end, Make make,
+                                         Accumulator (&sums)[tile_tokens / static_cast<int>(kTile)]) {
   constexpr bool kTogether = takes_together(tile_tokens);
   constexpr int kChunks = kBatchDepth / Weights::kChunk;
   static_assert(kChunks == batch_ahead(kChunks, 0, false, false), "a step's chunks are under way");
   typename Weights::Raw coming[kChunks];
 #pragma unroll
   for (int i = 0; i < kChunks; ++i) weights.load(min_of(begin * kChunks + i, end * kChunks - 1), coming[i]);
-  Activations activations = make();
+  auto activations = make();
   wait_for_previous();
   activations.start(begin, end);
   for (i32 step = begin; step < end; ++step) {

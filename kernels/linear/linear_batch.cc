@@ -150,7 +150,7 @@ GPU_FUNCTION inline void store_splits(const LinearBatchArgs& a, const BatchRows&
 #endif
   float* const partials =
       a.partials + (static_cast<i64>(block_index().y) * a.tiles + tile) * splits * kSums + static_cast<i32>(lane());
-  activations.share_scales();
+  activations.sync_scales();
   if (has) store_sums(sums, activations, partials + split * kSums);
   activations.begin_splits(false);
   fence();
@@ -204,12 +204,12 @@ GPU_FUNCTION inline Activations multiply_rows(const LinearBatchArgs& a, const We
                                               i32 end, Accumulator (&sums)[tile_tokens / static_cast<int>(kTile)]) {
   const auto make = [&] { return Activations(a, token); };
   if constexpr (Activations::kFree)
-    return multiply_freely<Weights, tile_tokens, Activations>(weights, begin, end, make, sums);
+    return multiply_freely<Weights, tile_tokens>(weights, begin, end, make, sums);
   else
     return multiply_steps<Weights, tile_tokens>(weights, begin, end, make, sums);
 }
 
-template <class Weights, int tile_tokens, class Activations = StepCopy<tile_tokens>>
+template <class Weights, int tile_tokens, class Activations = StageCopies<tile_tokens>>
 GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   constexpr int kTokenTiles = tile_tokens / static_cast<int>(kTile);
   const i32 tile = static_cast<i32>(block_index().x) * kBatchWaves + static_cast<i32>(wave_index());
@@ -231,31 +231,34 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   activations.end();
   const bool paired = a.epilogue == Epilogue::kSiluMul;
   const LinearMatrix& m = a.matrices[paired ? 0 : rows.matrix];
+  const auto scale_of = [&](i32 own_token) {
+    return activations.split_scale(own_token) * activations.scale(own_token) * Weights::kUndo;
+  };
   const auto store = [&](int number, float first, float second, float residual) {
     const SumPlace at = sum_place(number);
     if (token + at.token >= a.tokens || rows.row + at.row >= rows.end) return;
-    const float scale = activations.split_scale(at.token) * activations.scale(at.token) * Weights::kUndo;
+    const float scale = scale_of(at.token);
     store_product(a, m, rows.row + at.row, token + at.token, first * scale, second * scale, residual);
   };
-  if constexpr (Activations::kFree && fits_pairs<tile_tokens>()) {
-    if (paired && m.rows % 4 == 0) {
-      const i32 own = static_cast<i32>(wave_index()) / 2 * a.tile_rows;
-      for_pairs<tile_tokens>(has, sums, [&](int number, float first, float second) {
-        const SumPlace at = sum_place(number);
-        const i32 row = rows.row + at.row;
-        if (row >= rows.end) return;
-        const float scale = activations.split_scale(at.token) * Weights::kUndo;
-        pair_results<tile_tokens>()[at.token * kPairPitch + own + at.row] =
-            finished(a, m, row, first * scale, second * scale, 0);
-      });
-      return store_pairs<tile_tokens>(a, token);
-    }
-  }
   if (paired) {
+    if constexpr (Activations::kFree && fits_pairs<tile_tokens>()) {
+      if (m.rows % 4 == 0) {
+        const i32 own = static_cast<i32>(wave_index()) / 2 * a.tile_rows;
+        for_pairs<tile_tokens>(has, sums, [&](int number, float first, float second) {
+          const SumPlace at = sum_place(number);
+          const i32 row = rows.row + at.row;
+          if (row >= rows.end) return;
+          const float scale = scale_of(at.token);
+          pair_results<tile_tokens>()[at.token * kPairPitch + own + at.row] =
+              finished(a, m, row, first * scale, second * scale, 0);
+        });
+        return store_pairs<tile_tokens>(a, token);
+      }
+    }
     for_pairs<tile_tokens>(has, sums, [&](int number, float first, float second) { store(number, first, second, 0); });
     return;
   }
-  activations.share_scales();
+  activations.sync_scales();
   if (!has) return;
 #pragma unroll
   for (int t = 0; t < kTokenTiles; ++t) {

@@ -169,7 +169,7 @@ struct Decode {
       : name(op + (scaled ? "_i8" : "_f16") + (args.kv.dim <= 128 ? "_128" : "_256")) {
     int64_t least_keys = kShareKeys, block_heads = kBlockHeads;
     const std::string size = args.kv.dim <= 64 ? "_64" : "_128";
-    const api::Function *in_cluster = nullptr, *many = nullptr;
+    const api::Function *in_cluster = nullptr, *compact = nullptr;
     if (!scaled && fits_vec16(args.kv)) {
       const std::string on_matrix_cores = op + "_matrix" + size;
       function = context.function_if_any(on_matrix_cores);
@@ -178,7 +178,7 @@ struct Decode {
         least_keys = kMatrixShareKeys;
         block_heads = kMatrixHeads;
         in_cluster = context.function_if_any(op + "_cluster" + size);
-        many = context.function_if_any(op + "_many" + size);
+        compact = context.function_if_any(op + "_compact" + size);
       }
     }
     if (function == nullptr) function = context.function(name);
@@ -189,9 +189,9 @@ struct Decode {
     const int64_t blocks = int64_t{grid.x} * grid.y;
     const int64_t enough = api::resident_blocks(function);
     // Blocks of half the size, of which more run at a time: 64 sequences on an H200 44 us instead of 48.
-    if (many != nullptr && blocks > enough && api::resident_blocks(many) > enough) {
-      function = many;
-      name = op + "_many" + size;
+    if (compact != nullptr && blocks > enough && api::resident_blocks(compact) > enough) {
+      function = compact;
+      name = op + "_compact" + size;
     }
     args.splits = blocks > kCounters ? 1 : splits_for(blocks, enough, capacity, least_keys);
     // With eight sequences on an H200 clusters of three are 2 % faster; with one token, where several clusters would
