@@ -243,9 +243,9 @@ GPU_FUNCTION inline void merge_cluster(const AttentionArgs& a, i64 row, const Bl
 #pragma unroll
     for (int s = 0; s < kMaxCluster; ++s) {
       const auto of = static_cast<u32>(s);
-      values[s] = s < splits ? load_of_block(share + d, of) : 0;
-      maxima[s] = s < splits ? load_of_block(share + dim, of) : kNoMaximum;
-      totals[s] = s < splits ? load_of_block(share + dim + 1, of) : 0;
+      values[s] = s < splits ? *of_block(share + d, of) : 0;
+      maxima[s] = s < splits ? *of_block(share + dim, of) : kNoMaximum;
+      totals[s] = s < splits ? *of_block(share + dim + 1, of) : 0;
       highest = max_of(highest, maxima[s]);
     }
     float value = 0, total = 0;
@@ -258,7 +258,7 @@ GPU_FUNCTION inline void merge_cluster(const AttentionArgs& a, i64 row, const Bl
     if (d < a.kv.dim)
       a.y[(row + head) * a.kv.dim + d] = value * final_factor(a.sinks, (row + head) % a.q.heads, highest, total);
   }
-  cluster_barrier();  // until then the others read this block's memory
+  leave_cluster();
 }
 #endif
 

@@ -64,16 +64,29 @@ GPU_FUNCTION inline u32 cluster_blocks() {
   asm("mov.u32 %0, %%cluster_nctaid.z;" : "=r"(blocks));
   return blocks;
 }
-GPU_FUNCTION inline void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+GPU_FUNCTION inline void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+GPU_FUNCTION inline void cluster_arrive() {
+#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ >= 1208
+  asm volatile("fence.release.sync_restrict::shared::cta.cluster;" ::: "memory");  // waits for no stores to memory
+#else
+  asm volatile("fence.acq_rel.cluster;" ::: "memory");
+#endif
+  arrive_in_cluster();
 }
-GPU_FUNCTION inline float load_of_block(const float* p, u32 block) {
-  float x;
-  asm volatile("{ .reg .u32 at; mapa.shared::cluster.u32 at, %1, %2; ld.shared::cluster.f32 %0, [at]; }"
-               : "=f"(x)
-               : "r"(static_cast<u32>(__cvta_generic_to_shared(p))), "r"(block)
-               : "memory");
-  return x;
+GPU_FUNCTION inline void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+GPU_FUNCTION inline void cluster_barrier() {
+  cluster_arrive();
+  cluster_wait();
+}
+GPU_FUNCTION inline void leave_cluster() {
+  arrive_in_cluster();
+  cluster_wait();
+}
+template <class T>
+GPU_FUNCTION inline const T* of_block(const T* p, u32 block) {
+  u64 address;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(address) : "l"(p), "r"(block));
+  return reinterpret_cast<const T*>(address);
 }
 #endif
 // Loads 16 bytes of memory that this launch reads as a whole, once, and that nothing writes meanwhile: the L2 cache

@@ -18,8 +18,10 @@
 // If GABBRO_CLUSTERS is defined, the blocks along z of a launch may be a cluster, which run at the same time and read
 // each other's memory (CUDA, from compute capability 9.0 on):
 //   cluster_blocks()            their number, 1 without clusters
-//   cluster_barrier()           of all their threads
-//   load_of_block(p, z)         *p of that block, where p is memory of this one
+//   cluster_barrier()           of all their threads, or in two parts: cluster_arrive(), cluster_wait(). What they have
+//                               written to their own block's memory is there then, and nothing else
+//   leave_cluster()             at the end: until the others have read this block's memory
+//   of_block(p, z)              where that block has what this one has at p
 #pragma once
 
 #include "kernels/gpu/types.h"

@@ -265,7 +265,7 @@ class OwnActivations {
       for (i32 z = 0; z < static_cast<i32>(grid_size().z); ++z) {
 #ifdef GABBRO_CLUSTERS
         if (cluster) {
-          sum += load_of_block(memory().squares + own, static_cast<u32>(z));
+          sum += *of_block(memory().squares + own, static_cast<u32>(z));
           continue;
         }
 #endif

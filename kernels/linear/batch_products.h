@@ -328,40 +328,49 @@ struct SumPlace {
   i32 token, row;
 };
 GPU_FUNCTION inline SumPlace sum_place(int number) {
-  const int slot = number % Accumulator::kCount;
-  return {number / Accumulator::kCount * kRows + static_cast<i32>(column_of(slot)), static_cast<i32>(row_of(slot))};
+  constexpr u32 kCount = Accumulator::kCount;  // unsigned: a power of two divides by a shift
+  const u32 tile = static_cast<u32>(number) / kCount, slot = static_cast<u32>(number) % kCount;
+  return {static_cast<i32>(tile) * kRows + static_cast<i32>(column_of(static_cast<int>(slot))),
+          static_cast<i32>(row_of(static_cast<int>(slot)))};
 }
 
-// Sums that a wave gives to the other of its pair.
-template <int tile_tokens>
-inline constexpr int kGivenSums = tile_tokens / static_cast<int>(kTile) * Accumulator::kCount / 2 *
-                                  static_cast<int>(kWave);
-
-// Waves of even number have rows of the first matrix, and those after them the same rows of the second. Each of the two
-// takes half of the pair's sums: body(number, first, second). `has`: whether they have any.
-template <int tile_tokens, int token_tiles, class Body>
-GPU_FUNCTION inline void for_pairs(bool has, const Accumulator (&sums)[token_tiles], Body body) {
-  constexpr int kHalf = token_tiles * Accumulator::kCount / 2, kWidth = static_cast<int>(kWave);
-  constexpr int kSums = kGivenSums<tile_tokens>;
-  const int wave = static_cast<int>(wave_index());
-  const bool odd = wave % 2 == 1;
-  auto& memory = block_memory<BatchMemory<tile_tokens>>();
-  static_assert(sizeof(memory.x) >= kBatchWaves * kSums * sizeof(float));
-  float* const given = reinterpret_cast<float*>(memory.x) + lane();
-  const auto place = [](int from, int number) { return from * kSums + number % kHalf * kWidth; };
+// For products with silu(y0)·y1: waves of even number have `tile_rows` rows of the first matrix, and those after them
+// the same rows of the second. Their sums, times scale_of(the tile's token), go through the block's memory, where a
+// pair's rows follow those of the pair before: body(the tile's token, the block's row, first, second) gets four rows
+// each. The last ones may be past the block's rows.
+template <int tile_tokens, int token_tiles, class ScaleOf, class Body>
+GPU_FUNCTION inline void for_pairs(const Accumulator (&sums)[token_tiles], i32 tile_rows, i32 tokens, ScaleOf scale_of,
+                                   Body body) {
+  constexpr i32 kMostRows = kBatchWaves / 2 * kRows;
+  auto& memory = block_memory<BatchMemory<tile_tokens>>().x;
+  constexpr bool kRoom = sizeof memory >= sizeof(float) * 2 * tile_tokens * (kMostRows + 4);
+  constexpr i32 kPitch = kMostRows + (kRoom ? 4 : 0);  // with four more, lanes use different banks
+  static_assert(sizeof memory >= sizeof(float) * 2 * tile_tokens * kPitch);
+  float* const pairs = reinterpret_cast<float*>(memory);
+  const auto place = [](i32 matrix, i32 token, i32 row) { return (matrix * tile_tokens + token) * kPitch + row; };
+  const i32 wave = static_cast<i32>(wave_index()), thread = static_cast<i32>(thread_index());
   barrier();
-  if (has) {
-    for_sums(sums, [&](int number, float sum) {
-      if ((number < kHalf) == odd) given[place(wave, number)] = sum;
-    });
-  }
-  barrier();
-  if (!has) return;
   for_sums(sums, [&](int number, float sum) {
-    if ((number < kHalf) == odd) return;
-    const float other = given[place(wave ^ 1, number)];
-    body(number, odd ? other : sum, odd ? sum : other);
+    const SumPlace at = sum_place(number);
+    if (at.row < tile_rows && at.token < tokens)
+      pairs[place(wave % 2, at.token, wave / 2 * tile_rows + at.row)] = sum * scale_of(at.token);
   });
+  barrier();
+  constexpr i32 kLanes = kMostRows / 4, kTokens = kBatchThreads / kLanes;  // of a token; at a time
+  const i32 row = thread % kLanes * 4;
+  if (row >= kBatchWaves / 2 * tile_rows) return;
+#pragma unroll 1
+  for (i32 t = thread / kLanes; t < tokens; t += kTokens)
+    body(t, row, load_vec16(pairs + place(0, t, row)), load_vec16(pairs + place(1, t, row)));
+}
+
+// Stores up to four results, as many as `count`: 16 bytes at a time where y is aligned to that.
+GPU_FUNCTION inline void store_rows(float* y, const Vec16& results, i32 count) {
+  if (count >= 4 && reinterpret_cast<u64>(y) % 16 == 0) return store_vec16(y, results);
+#pragma unroll
+  for (i32 i = 0; i < 4; ++i) {
+    if (i < count) y[i] = bits_to_float(results.word[i]);
+  }
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

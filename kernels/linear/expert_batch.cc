@@ -50,19 +50,6 @@ class GatherCopy {
   TileCopy<kCount * kStageSteps> copy_;
 };
 
-// A sum of the wave's with that number, and with kSiluMul the second matrix's; `row`: the first of the wave's in the
-// expert.
-GPU_FUNCTION inline void store_expert_sum(const ExpertBatchArgs& a, const ExpertTile& tile, i32 row, float undo,
-                                          int number, float sum, float second) {
-  const SumPlace at = sum_place(number);
-  if (at.token >= tile.count || row + at.row >= a.rows) return;
-  const i32 slot = a.order[tile.first + at.token];
-  const float scale = a.scales[slot / a.slots_per_row] * undo;
-  float value = sum * scale;
-  if (a.epilogue == Epilogue::kSiluMul) value = silu(value) * (second * scale);
-  a.y[static_cast<i64>(slot) * a.rows + row + at.row] = value;
-}
-
 template <class Weights, int tile_tokens>
 GPU_FUNCTION inline void expert_batch(const ExpertBatchArgs& a) {
   constexpr int kTokenTiles = tile_tokens / static_cast<int>(kTile);
@@ -76,11 +63,31 @@ GPU_FUNCTION inline void expert_batch(const ExpertBatchArgs& a) {
   Accumulator sums[kTokenTiles];
   multiply_steps<Weights, tile_tokens>(
       weights, 0, a.depth / kBatchDepth, [&] { return GatherCopy<tile_tokens, Weights::kBlocks>(a, tile); }, sums);
-  const auto store = [&](int number, float first, float second) {
-    store_expert_sum(a, tile, row, Weights::kUndo, number, first, second);
-  };
-  if (paired) return for_pairs<tile_tokens>(has, sums, store);
-  if (has) for_sums(sums, [&](int number, float sum) { store(number, sum, 0); });
+  const auto scale_of = [&](i32 slot) { return a.scales[slot / a.slots_per_row] * Weights::kUndo; };
+  if (paired) {
+    const i32 first_row = static_cast<i32>(block_index().x) * (kBatchWaves / 2 * kRows);
+    return for_pairs<tile_tokens>(
+        sums, kRows, tile.count, [](i32) { return 1.0f; },
+        [&](i32 token, i32 block_row, const Vec16& first, const Vec16& second) {
+          const i32 slot = a.order[tile.first + token];
+          const float scale = scale_of(slot);
+          Vec16 results;
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const float value = bits_to_float(first.word[i]) * scale, factor = bits_to_float(second.word[i]) * scale;
+            results.word[i] = float_to_bits(silu(value) * factor);
+          }
+          store_rows(a.y + static_cast<i64>(slot) * a.rows + first_row + block_row, results,
+                     a.rows - first_row - block_row);
+        });
+  }
+  if (!has) return;
+  for_sums(sums, [&](int sum_number, float sum) {
+    const SumPlace at = sum_place(sum_number);
+    if (at.token >= tile.count || row + at.row >= a.rows) return;
+    const i32 slot = a.order[tile.first + at.token];
+    a.y[static_cast<i64>(slot) * a.rows + row + at.row] = sum * scale_of(slot);
+  });
 }
 
 template <class T, int tile_tokens>

@@ -63,63 +63,130 @@ GPU_FUNCTION inline u32 shares_to_add(const SplitState& state, u32 splits) {
   return shares;
 }
 
-// Adds a share of the splits' sums, in the order of the splits, and stores the results: of every lane's sums share z
-// has numbers z, z + splits ... sum_of(number, second) adds those of a number, of the wave's rows or of the second
-// matrix's.
-template <int token_tiles, class Activations, class SumOf>
-GPU_FUNCTION inline void store_share(const LinearBatchArgs& a, const BatchRows& rows, i32 token,
-                                     const Activations& activations, float undo, i32 share, SumOf sum_of) {
-  constexpr i32 kCount = token_tiles * Accumulator::kCount;
-  constexpr int kNumbers = kCount < 32 ? 2 : 4;  // sums that are added before the first is stored
-  const i32 splits = static_cast<i32>(grid_size().z);
-  const bool paired = a.epilogue == Epilogue::kSiluMul;
-  const LinearMatrix& m = a.matrices[rows.matrix];
-#pragma unroll 1
-  for (i32 begin = share; begin < kCount; begin += kNumbers * splits) {
-    float first[kNumbers] = {}, second[kNumbers] = {}, residuals[kNumbers] = {};
-    const auto for_numbers = [&](auto body) {  // body(i, number, the tile's token, row)
-#pragma unroll
-      for (int i = 0; i < kNumbers; ++i) {
-        const i32 number = begin + i * splits;
-        const SumPlace at = sum_place(number);
-        const i32 row = rows.row + at.row;
-        if (number < kCount && token + at.token < a.tokens && row < rows.end) body(i, number, at.token, row);
-      }
-    };
-    for_numbers([&](int i, i32 number, i32 to, i32 row) {
-      first[i] = sum_of(number, false);
-      if (paired) second[i] = sum_of(number, true);
-      residuals[i] = residual_of(a, m, row, token + to);
-    });
-    for_numbers([&](int i, i32, i32 to, i32 row) {
-      const float scale = activations.scale(to) * undo;
-      store_product(a, m, row, token + to, first[i] * scale, second[i] * scale, residuals[i]);
-    });
-  }
-}
-
-// The sum of body(split), of which those of several splits are loaded together.
-template <class Load>
-GPU_FUNCTION inline float sum_of_splits(i32 splits, Load load) {
-  constexpr i32 kTogether = 8;
-  float sum = 0;
-  for (i32 first = 0; first < splits; first += kTogether) {
-    float parts[kTogether];
-#pragma unroll
-    for (i32 s = 0; s < kTogether; ++s) parts[s] = first + s < splits ? load(first + s) : 0;
-#pragma unroll
-    for (const float part : parts) sum += part;
-  }
-  return sum;
-}
-
-// The wave's sums, times the scale of a split, go to `to`: a lane's number n to to[n * kWave].
+// The wave's sums, times the scale of a split, go to `to`: a lane's pair n, of sums 2n and 2n + 1, to to[n * kWave].
 template <int token_tiles, class Activations>
-GPU_FUNCTION inline void store_sums(const Accumulator (&sums)[token_tiles], const Activations& activations, float* to) {
-  for_sums(sums, [&](int number, float sum) {
-    to[number * static_cast<int>(kWave)] = sum * activations.split_scale(sum_place(number).token);
+GPU_FUNCTION inline void store_sums(const Accumulator (&sums)[token_tiles], const Activations& activations,
+                                    FloatPair* to) {
+  float scaled[token_tiles * Accumulator::kCount];  // all scales are loaded before the first sum is stored
+  for_sums(sums,
+           [&](int number, float sum) { scaled[number] = sum * activations.split_scale(sum_place(number).token); });
+  for_sums(sums, [&](int number, float) {
+    if (number % 2 == 0) to[number / 2 * static_cast<int>(kWave)] = {scaled[number], scaled[number + 1]};
   });
 }
+
+// A share of the splits' sums, which a wave adds in the order of the splits, and of which it stores the results: as
+// many neighboring pairs of every lane as others have. All of it runs once, so that its code is short: the instructions
+// are waited for.
+template <int token_tiles>
+class SplitShare {
+ public:
+  static constexpr i32 kPairs = token_tiles * Accumulator::kCount / 2;
+
+  GPU_FUNCTION SplitShare(const LinearBatchArgs& a, const BatchRows& rows, i32 token, i32 share)
+      : a_(a), m_(a.matrices[rows.matrix]), rows_(rows), token_(token), splits_(static_cast<i32>(grid_size().z)) {
+    begin(share);
+  }
+  GPU_FUNCTION void begin(i32 share) {
+    const i32 pairs = static_cast<i32>((static_cast<u32>(kPairs - 1) + grid_size().z) / grid_size().z);
+    pair_ = share * pairs;
+    end_ = min_of(pair_ + pairs, kPairs);
+  }
+  // Bias and residual of the next results. The sums need not be there yet.
+  GPU_FUNCTION void load_addends() {
+    const float* const bias = m_.bias;
+    const float* const second_bias = a_.matrices[1].bias;
+    if (bias != nullptr) for_results([&](int i, int k, i32, i32 row) { bias_[i][k] = bias[row]; });
+    if (gated() && second_bias != nullptr)
+      for_results([&](int i, int k, i32, i32 row) { other_[i][k] = second_bias[row]; });
+    if (a_.epilogue == Epilogue::kAdd) {
+      for_results([&](int i, int k, i32 token, i32 row) {
+        other_[i][k] = a_.residual[static_cast<i64>(token_ + token) * m_.rows + row];
+      });
+    }
+  }
+  // sums_of(split, offset): the lane's pairs of a split, from `offset` on; load(p) one of them. Those of the second
+  // matrix are `to_second` behind those of the first.
+  template <class Activations, class SumsOf, class Load>
+  GPU_FUNCTION void store(const Activations& activations, float undo, i32 to_second, SumsOf sums_of, Load load) {
+    for (;;) {
+      FloatPair first[kHeld] = {}, second[kHeld] = {};
+      add(sums_of, pair_ * kWidth, load, first);
+      if (gated()) add(sums_of, to_second + pair_ * kWidth, load, second);
+      const auto scaled = [&](const FloatPair& pair, int k, i32 token) {
+        return (k == 0 ? pair.a : pair.b) * (activations.scale(token) * undo);
+      };
+      const auto result = [&](i32 token, i32 row) -> float& {
+        return m_.y[static_cast<i64>(token_ + token) * m_.rows + row];
+      };
+      if (gated()) {
+        for_results([&](int i, int k, i32 token, i32 row) {
+          result(token, row) =
+              silu(scaled(first[i], k, token) + bias_[i][k]) * (scaled(second[i], k, token) + other_[i][k]);
+        });
+      } else {
+        for_results([&](int i, int k, i32 token, i32 row) {
+          result(token, row) = scaled(first[i], k, token) + bias_[i][k] + other_[i][k];
+        });
+      }
+      pair_ += kHeld;
+      if (pair_ >= end_) return;
+      load_addends();
+    }
+  }
+
+ private:
+  static constexpr i32 kWidth = static_cast<i32>(kWave);
+  // Pairs that are added before the first result is stored.
+  static constexpr int kHeld = kPairs < 8 ? 1 : kPairs < 16 ? 2 : 3;
+
+  GPU_FUNCTION bool gated() const { return a_.epilogue == Epilogue::kSiluMul; }
+
+  // All parts of several splits are sent for before the first is added.
+  template <class SumsOf, class Load>
+  GPU_FUNCTION void add(SumsOf sums_of, i32 offset, Load load, FloatPair (&sums)[kHeld]) const {
+    constexpr i32 kTogether = 8;
+#pragma unroll 1
+    for (i32 begin = 0; begin < splits_; begin += kTogether) {
+      FloatPair parts[kTogether][kHeld];
+#pragma unroll
+      for (i32 s = 0; s < kTogether; ++s) {
+        const FloatPair* const from = sums_of(min_of(begin + s, splits_ - 1), offset);
+#pragma unroll
+        for (int i = 0; i < kHeld; ++i) {
+          const bool there = begin + s < splits_ && pair_ + i < end_;
+          parts[s][i] = there ? load(from + i * kWidth) : FloatPair{0, 0};
+        }
+      }
+#pragma unroll
+      for (i32 s = 0; s < kTogether; ++s) {
+#pragma unroll
+        for (int i = 0; i < kHeld; ++i) sums[i] = {sums[i].a + parts[s][i].a, sums[i].b + parts[s][i].b};
+      }
+    }
+  }
+
+  // body(number of the pair, sum of the pair, the tile's token, row).
+  template <class Body>
+  GPU_FUNCTION void for_results(Body body) const {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+#pragma unroll
+      for (int k = 0; k < 2; ++k) {
+        const i32 pair = pair_ + i;
+        const SumPlace at = sum_place(2 * pair + k);
+        const i32 row = rows_.row + at.row;
+        if (pair < end_ && token_ + at.token < a_.tokens && row < rows_.end) body(i, k, at.token, row);
+      }
+    }
+  }
+
+  const LinearBatchArgs& a_;
+  const LinearMatrix& m_;
+  const BatchRows& rows_;
+  i32 token_, splits_, pair_, end_;
+  float bias_[kHeld][2] = {}, other_[kHeld][2] = {};
+};
 
 // Exchanges the sums of blocks that have splits of the same rows, and stores the results. `has`: whether the wave has
 // rows. `memory`: the block's, which waves may still read before the first barrier here.
@@ -127,32 +194,38 @@ template <int token_tiles, class Activations>
 GPU_FUNCTION inline void store_splits(const LinearBatchArgs& a, const BatchRows& rows, i32 tile, i32 token,
                                       Activations& activations, float undo, bool has, u32* memory,
                                       const Accumulator (&sums)[token_tiles]) {
-  constexpr i32 kWidth = static_cast<i32>(kWave), kSums = token_tiles * Accumulator::kCount * kWidth;
+  using Share = SplitShare<token_tiles>;
+  constexpr i32 kWidth = static_cast<i32>(kWave), kLanePairs = Share::kPairs * kWidth;
   const i32 splits = static_cast<i32>(grid_size().z), split = static_cast<i32>(block_index().z);
   // With kSiluMul waves of odd number have the second matrix's, and those before them store.
   const bool stores = has && (a.epilogue != Epilogue::kSiluMul || wave_index() % 2 == 0);
 #ifdef GABBRO_CLUSTERS
   if (cluster_blocks() > 1) {
-    float* const own = reinterpret_cast<float*>(memory) + static_cast<i32>(wave_index()) * kSums + lane();
+    FloatPair* const own = reinterpret_cast<FloatPair*>(memory) + static_cast<i32>(wave_index()) * kLanePairs + lane();
     barrier();
     if (has) store_sums(sums, activations, own);
     activations.begin_splits(true);
-    cluster_barrier();
+    cluster_arrive();
+    Share share(a, rows, token, split);
+    if (stores) share.load_addends();
+    cluster_wait();
     activations.end_splits(true);
     if (stores) {
-      store_share<token_tiles>(a, rows, token, activations, undo, split, [&](i32 number, bool second) {
-        const float* const from = own + number * kWidth + (second ? kSums : 0);
-        return sum_of_splits(splits, [&](i32 s) { return load_of_block(from, static_cast<u32>(s)); });
-      });
+      share.store(
+          activations, undo, kLanePairs, [&](i32 s, i32 offset) { return of_block(own + offset, static_cast<u32>(s)); },
+          [](const FloatPair* pair) { return *pair; });
     }
-    return cluster_barrier();  // until then the others read this block's memory
+    return leave_cluster();
   }
 #endif
-  float* const partials =
-      a.partials + (static_cast<i64>(block_index().y) * a.tiles + tile) * splits * kSums + static_cast<i32>(lane());
+  FloatPair* const partials = reinterpret_cast<FloatPair*>(a.partials) +
+                              (static_cast<i64>(block_index().y) * a.tiles + tile) * splits * kLanePairs +
+                              static_cast<i32>(lane());
   activations.sync_scales();
-  if (has) store_sums(sums, activations, partials + split * kSums);
+  if (has) store_sums(sums, activations, partials + split * kLanePairs);
   activations.begin_splits(false);
+  Share share(a, rows, token, split);
+  if (stores) share.load_addends();
   fence();
   barrier();
   if (thread_index() == 0) *memory = shares_to_add(SplitState(a.arrived), static_cast<u32>(splits));
@@ -161,40 +234,16 @@ GPU_FUNCTION inline void store_splits(const LinearBatchArgs& a, const BatchRows&
   fence();
   activations.end_splits(false);
   if (!stores) return;
-  for (i32 share = 0; share < splits; ++share) {
-    if ((shares >> share & 1) == 0) continue;
-    store_share<token_tiles>(a, rows, token, activations, undo, share, [&](i32 number, bool second) {
-      const float* const from = partials + number * kWidth + (second ? splits * kSums : 0);
-      return sum_of_splits(splits, [&](i32 s) { return load_shared_result(from + s * kSums); });
-    });
-  }
-}
-
-// The results of a block's pairs of waves, [tile_tokens][kPairPitch] behind what the waves of a pair give each other: a
-// pair's rows follow those of the pair before, so that 16 bytes of them are stored at a time.
-inline constexpr i32 kPairPitch = kBatchWaves / 2 * kRows + 4;  // lanes of a wave use different banks
-template <int tile_tokens>
-GPU_FUNCTION inline float* pair_results() {
-  return reinterpret_cast<float*>(block_memory<BatchMemory<tile_tokens>>().x) + kBatchWaves * kGivenSums<tile_tokens>;
-}
-template <int tile_tokens>
-GPU_FUNCTION constexpr bool fits_pairs() {
-  return sizeof(BatchMemory<tile_tokens>::x) >=
-         sizeof(float) * (kBatchWaves * kGivenSums<tile_tokens> + tile_tokens * kPairPitch);
-}
-template <int tile_tokens>
-GPU_FUNCTION inline void store_pairs(const LinearBatchArgs& a, i32 token) {
-  constexpr i32 kLanes = kBatchWaves / 2 * kRows / 4, kTokens = kBatchThreads / kLanes;  // of a token; at a time
-  const i32 thread = static_cast<i32>(thread_index()), block_rows = kBatchWaves / 2 * a.tile_rows,
-            own = thread % kLanes * 4, row = static_cast<i32>(block_index().x) * block_rows + own;
-  const LinearMatrix& m = a.matrices[0];
-  barrier();
-  if (own >= block_rows || row >= m.rows) return;
-#pragma unroll
-  for (i32 t = thread / kLanes; t < tile_tokens; t += kTokens) {
-    if (token + t >= a.tokens) return;
-    const float* const from = pair_results<tile_tokens>() + t * kPairPitch + own;
-    store_vec16(m.y + static_cast<i64>(token + t) * m.rows + row, load_vec16(from));
+  for (i32 i = 0; i < splits; ++i) {
+    const i32 number = split + i - (split + i < splits ? 0 : splits);  // its own share, then those left to it
+    if ((shares >> number & 1) == 0) continue;
+    if (i > 0) {
+      share.begin(number);
+      share.load_addends();
+    }
+    share.store(
+        activations, undo, splits * kLanePairs, [&](i32 s, i32 offset) { return partials + s * kLanePairs + offset; },
+        [](const FloatPair* pair) { return load_shared_result(pair); });
   }
 }
 
@@ -234,45 +283,40 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   const auto scale_of = [&](i32 own_token) {
     return activations.split_scale(own_token) * activations.scale(own_token) * Weights::kUndo;
   };
-  const auto store = [&](int number, float first, float second, float residual) {
-    const SumPlace at = sum_place(number);
-    if (token + at.token >= a.tokens || rows.row + at.row >= rows.end) return;
-    const float scale = scale_of(at.token);
-    store_product(a, m, rows.row + at.row, token + at.token, first * scale, second * scale, residual);
-  };
   if (paired) {
-    if constexpr (Activations::kFree && fits_pairs<tile_tokens>()) {
-      if (m.rows % 4 == 0) {
-        const i32 own = static_cast<i32>(wave_index()) / 2 * a.tile_rows;
-        for_pairs<tile_tokens>(has, sums, [&](int number, float first, float second) {
-          const SumPlace at = sum_place(number);
-          const i32 row = rows.row + at.row;
-          if (row >= rows.end) return;
-          const float scale = scale_of(at.token);
-          pair_results<tile_tokens>()[at.token * kPairPitch + own + at.row] =
-              finished(a, m, row, first * scale, second * scale, 0);
+    const i32 block_rows = kBatchWaves / 2 * a.tile_rows, first_row = static_cast<i32>(block_index().x) * block_rows;
+    return for_pairs<tile_tokens>(
+        sums, a.tile_rows, min_of(tile_tokens, a.tokens - token), scale_of,
+        [&](i32 own_token, i32 own, const Vec16& first, const Vec16& second) {
+          const i32 row = first_row + own, count = min_of(block_rows - own, m.rows - row);
+          if (count <= 0) return;
+          Vec16 results;
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            const float value = bits_to_float(first.word[i]), factor = bits_to_float(second.word[i]);
+            results.word[i] = float_to_bits(finished(a, m, min_of(row + i, m.rows - 1), value, factor, 0));
+          }
+          store_rows(m.y + static_cast<i64>(token + own_token) * m.rows + row, results, count);
         });
-        return store_pairs<tile_tokens>(a, token);
-      }
-    }
-    for_pairs<tile_tokens>(has, sums, [&](int number, float first, float second) { store(number, first, second, 0); });
-    return;
   }
   activations.sync_scales();
   if (!has) return;
 #pragma unroll
   for (int t = 0; t < kTokenTiles; ++t) {
+    const auto for_results = [&](auto body) {  // body(i, the tile's token, row)
+#pragma unroll
+      for (int i = 0; i < Accumulator::kCount; ++i) {
+        const SumPlace at = sum_place(t * Accumulator::kCount + i);
+        const i32 row = rows.row + at.row;
+        if (token + at.token < a.tokens && row < rows.end) body(i, at.token, row);
+      }
+    };
     float residuals[Accumulator::kCount] = {};
-#pragma unroll
-    for (int i = 0; i < Accumulator::kCount; ++i) {
-      const SumPlace at = sum_place(t * Accumulator::kCount + i);
-      if (token + at.token >= a.tokens || rows.row + at.row >= rows.end) continue;
-      residuals[i] = residual_of(a, m, rows.row + at.row, token + at.token);
-    }
-#pragma unroll
-    for (int i = 0; i < Accumulator::kCount; ++i) {
-      store(t * Accumulator::kCount + i, sums[t].value[i], 0, residuals[i]);
-    }
+    for_results([&](int i, i32 to, i32 row) { residuals[i] = residual_of(a, m, row, token + to); });
+    for_results([&](int i, i32 to, i32 row) {
+      const float bias = m.bias != nullptr ? m.bias[row] : 0;
+      m.y[static_cast<i64>(token + to) * m.rows + row] = sums[t].value[i] * scale_of(to) + bias + residuals[i];
+    });
   }
 }
 

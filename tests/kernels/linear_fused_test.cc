@@ -142,7 +142,9 @@ TEST(LinearFused, equals_its_definition) {
       {1, 8200, {5, 3}, 0, false, true},      {1, 8200, {3}, 0, true, false},
       {40, 8200, {20}, 1, true, true},        {7, 1032, {33, 60}, 0, true, true},
       {8, 2056, {20}, 1, true, false},        {6, 1048, {150, 150}, 2, true, true},
-      {5, 264, {300, 40, 40}, 0, true, true},
+      {5, 264, {300, 40, 40}, 0, true, true}, {20, 1032, {40, 40}, 2, true, true},
+      {50, 1032, {60}, 1, false, true},       {40, 648, {36, 36}, 2, false, true},
+      {60, 64, {152, 152}, 2, true, true},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(std::to_string(c.tokens) + " tokens, K " + std::to_string(c.columns) + ", epilogue " +
