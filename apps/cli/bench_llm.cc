@@ -148,7 +148,7 @@ std::vector<Result> measure_all(const std::shared_ptr<Engine>& engine, const Llm
       for (const int32_t& token : tokens) append({&token, 1});
     }));
     // All weights once, the keys and values of the depth, and on average half of those that the test writes.
-    const auto read = [&](int64_t tokens) { return static_cast<double>(engine->kv_bytes_read(o.depth + tokens)); };
+    const auto read = [&](int64_t written) { return static_cast<double>(engine->kv_bytes_read(o.depth + written)); };
     results.back().bytes_per_token =
         static_cast<double>(facts.bytes_per_token) + (read(o.generate / 2) + read((o.generate + 1) / 2)) / 2;
   }

@@ -257,7 +257,7 @@ class OwnActivations {
     if (norm_ == nullptr) return;
     store_squares(cluster ? memory().squares : squares_of(static_cast<i32>(block_index().z)));
   }
-  GPU_FUNCTION void end_splits(bool cluster) {
+  GPU_FUNCTION void end_splits([[maybe_unused]] bool cluster) {
     if (norm_ == nullptr) return;
     const i32 own = static_cast<i32>(thread_index());
     if (own < tokens_) {

@@ -64,8 +64,8 @@ std::vector<int32_t> greedy(const std::shared_ptr<Engine>& engine, const std::ve
 }
 
 TEST(LargestIds, AreTheFirstOfEqualsAndNoneWhereNotAllAreNumbers) {
-  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInf = std::numeric_limits<float>::infinity();
-  const std::vector<float> logits = {1, 5, 5, -2, kNan, 9, 3, 1, -kInf, 2, 1, -kInf, 7, kInf, 7, 0, -4, -4, -5, -4};
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> logits = {1, 5, 5, -2, nan, 9, 3, 1, -inf, 2, 1, -inf, 7, inf, 7, 0, -4, -4, -5, -4};
   const Tensor rows = tensor(open_device("auto", {.threads = 2}), logits, Shape{5, 4});
   EXPECT_EQ(to_host<int32_t>(largest_ids(rows)), (std::vector<int32_t>{1, -1, 1, -1, 0}));
 }
