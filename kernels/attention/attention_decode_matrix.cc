@@ -262,8 +262,8 @@ GPU_FUNCTION inline void merge_cluster(const AttentionArgs& a, i64 row, const Bl
 }
 #endif
 
-// The block's split of a token's keys: first a part of a tile is sent for, then queries are made. `cluster`: the splits
-// of the keys are blocks of one cluster. If `parts` is not 1, the keys are not split.
+// The block's split of a token's keys: first a part of a tile is sent for, then queries are made. With `cluster` the
+// blocks of all splits are a cluster; tiles in several `parts` are for keys in one split.
 template <int dim, bool cluster, int parts = 1>
 class KeySplit {
  public:
@@ -403,13 +403,13 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   split.attend(-1);
 }
 
-// The same of a token whose key and value are not in the cache yet. Each block rotates and rounds them for itself; one
-// block of a KV head's stores them in the cache, for later launches.
-// Splits of a cluster exchange their results faster, so that they may have fewer keys.
 // For batches: with tiles in two parts four blocks of a multiprocessor run at a time.
 inline constexpr int kCompactParts = 2;
 using CompactMemory = BlockMemory<128, kCompactParts>;
 
+// The same of a token whose key and value are not in the cache yet. Each block rotates and rounds them for itself; one
+// block of a KV head's stores them in the cache, for later launches.
+// Splits of a cluster exchange their results faster, so that they may have fewer keys.
 template <int dim, bool cluster, int parts = 1>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   constexpr i32 kLeastKeys = cluster ? kTileKeys : kMatrixShareKeys;

@@ -27,6 +27,17 @@ GPU_FUNCTION inline BatchRows batch_rows(const LinearBatchArgs& a, i32 tile) {
   return {matrix, row, min_of(row + a.tile_rows, a.matrices[matrix].rows)};
 }
 
+// body(i, the tile's token, row) for each of the wave's sums first + i that is stored, of `count`.
+template <int count, class Body>
+GPU_FUNCTION inline void for_results(const LinearBatchArgs& a, const BatchRows& rows, i32 token, i32 first, Body body) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    const SumPlace at = sum_place(first + i);
+    const i32 row = rows.row + at.row;
+    if (token + at.token < a.tokens && row < rows.end) body(i, at.token, row);
+  }
+}
+
 // State of a tile's splits: a count of those that have stored their sums, and from bit kFirstLeft on a bit for each
 // that did not wait for the others. Zeros before and after a launch.
 struct SplitState {
@@ -96,40 +107,33 @@ class SplitShare {
   GPU_FUNCTION void load_addends() {
     const float* const bias = m_.bias;
     const float* const second_bias = a_.matrices[1].bias;
-    if (bias != nullptr) for_results([&](int i, int k, i32, i32 row) { bias_[i][k] = bias[row]; });
-    if (gated() && second_bias != nullptr)
-      for_results([&](int i, int k, i32, i32 row) { other_[i][k] = second_bias[row]; });
-    if (a_.epilogue == Epilogue::kAdd) {
-      for_results([&](int i, int k, i32 token, i32 row) {
-        other_[i][k] = a_.residual[static_cast<i64>(token_ + token) * m_.rows + row];
-      });
-    }
+    if (bias != nullptr) for_next([&](int i, i32, i32 row) { bias_[i] = bias[row]; });
+    if (gated() && second_bias != nullptr) for_next([&](int i, i32, i32 row) { other_[i] = second_bias[row]; });
+    if (a_.epilogue == Epilogue::kAdd)
+      for_next([&](int i, i32 token, i32 row) { other_[i] = residual_of(a_, m_, row, token_ + token); });
   }
   // sums_of(split, offset): the lane's pairs of a split, from `offset` on; load(p) one of them. Those of the second
   // matrix are `to_second` behind those of the first.
   template <class Activations, class SumsOf, class Load>
   GPU_FUNCTION void store(const Activations& activations, float undo, i32 to_second, SumsOf sums_of, Load load) {
     for (;;) {
-      FloatPair first[kHeld] = {}, second[kHeld] = {};
+      float first[kHeld] = {}, second[kHeld] = {};
       add(sums_of, pair_ * kWidth, load, first);
       if (gated()) add(sums_of, to_second + pair_ * kWidth, load, second);
-      const auto scaled = [&](const FloatPair& pair, int k, i32 token) {
-        return (k == 0 ? pair.a : pair.b) * (activations.scale(token) * undo);
-      };
+      const auto scale_of = [&](i32 token) { return activations.scale(token) * undo; };
       const auto result = [&](i32 token, i32 row) -> float& {
         return m_.y[static_cast<i64>(token_ + token) * m_.rows + row];
       };
       if (gated()) {
-        for_results([&](int i, int k, i32 token, i32 row) {
-          result(token, row) =
-              silu(scaled(first[i], k, token) + bias_[i][k]) * (scaled(second[i], k, token) + other_[i][k]);
+        for_next([&](int i, i32 token, i32 row) {
+          const float scale = scale_of(token);
+          result(token, row) = silu(first[i] * scale + bias_[i]) * (second[i] * scale + other_[i]);
         });
       } else {
-        for_results([&](int i, int k, i32 token, i32 row) {
-          result(token, row) = scaled(first[i], k, token) + bias_[i][k] + other_[i][k];
-        });
+        for_next(
+            [&](int i, i32 token, i32 row) { result(token, row) = first[i] * scale_of(token) + bias_[i] + other_[i]; });
       }
-      pair_ += kHeld;
+      pair_ += kHeldPairs;
       if (pair_ >= end_) return;
       load_addends();
     }
@@ -137,23 +141,23 @@ class SplitShare {
 
  private:
   static constexpr i32 kWidth = static_cast<i32>(kWave);
-  // Pairs that are added before the first result is stored.
-  static constexpr int kHeld = kPairs < 8 ? 1 : kPairs < 16 ? 2 : 3;
+  // Pairs that are added before the first result is stored, and their sums.
+  static constexpr int kHeldPairs = kPairs < 8 ? 1 : kPairs < 16 ? 2 : 3, kHeld = 2 * kHeldPairs;
 
   GPU_FUNCTION bool gated() const { return a_.epilogue == Epilogue::kSiluMul; }
 
   // All parts of several splits are sent for before the first is added.
   template <class SumsOf, class Load>
-  GPU_FUNCTION void add(SumsOf sums_of, i32 offset, Load load, FloatPair (&sums)[kHeld]) const {
+  GPU_FUNCTION void add(SumsOf sums_of, i32 offset, Load load, float (&sums)[kHeld]) const {
     constexpr i32 kTogether = 8;
 #pragma unroll 1
     for (i32 begin = 0; begin < splits_; begin += kTogether) {
-      FloatPair parts[kTogether][kHeld];
+      FloatPair parts[kTogether][kHeldPairs];
 #pragma unroll
       for (i32 s = 0; s < kTogether; ++s) {
         const FloatPair* const from = sums_of(min_of(begin + s, splits_ - 1), offset);
 #pragma unroll
-        for (int i = 0; i < kHeld; ++i) {
+        for (int i = 0; i < kHeldPairs; ++i) {
           const bool there = begin + s < splits_ && pair_ + i < end_;
           parts[s][i] = there ? load(from + i * kWidth) : FloatPair{0, 0};
         }
@@ -161,23 +165,21 @@ class SplitShare {
 #pragma unroll
       for (i32 s = 0; s < kTogether; ++s) {
 #pragma unroll
-        for (int i = 0; i < kHeld; ++i) sums[i] = {sums[i].a + parts[s][i].a, sums[i].b + parts[s][i].b};
+        for (int i = 0; i < kHeldPairs; ++i) {
+          sums[2 * i] += parts[s][i].a;
+          sums[2 * i + 1] += parts[s][i].b;
+        }
       }
     }
   }
 
-  // body(number of the pair, sum of the pair, the tile's token, row).
   template <class Body>
-  GPU_FUNCTION void for_results(Body body) const {
+  GPU_FUNCTION void for_next(Body body) const {
 #pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
-#pragma unroll
-      for (int k = 0; k < 2; ++k) {
-        const i32 pair = pair_ + i;
-        const SumPlace at = sum_place(2 * pair + k);
-        const i32 row = rows_.row + at.row;
-        if (pair < end_ && token_ + at.token < a_.tokens && row < rows_.end) body(i, k, at.token, row);
-      }
+    for (int i = 0; i < kHeldPairs; ++i) {
+      if (pair_ + i >= end_) continue;
+      for_results<2>(a_, rows_, token_, 2 * (pair_ + i),
+                     [&](int k, i32 token, i32 row) { body(2 * i + k, token, row); });
     }
   }
 
@@ -185,7 +187,7 @@ class SplitShare {
   const LinearMatrix& m_;
   const BatchRows& rows_;
   i32 token_, splits_, pair_, end_;
-  float bias_[kHeld][2] = {}, other_[kHeld][2] = {};
+  float bias_[kHeld] = {}, other_[kHeld] = {};
 };
 
 // Exchanges the sums of blocks that have splits of the same rows, and stores the results. `has`: whether the wave has
@@ -303,17 +305,11 @@ GPU_FUNCTION inline void linear_batch(const LinearBatchArgs& a) {
   if (!has) return;
 #pragma unroll
   for (int t = 0; t < kTokenTiles; ++t) {
-    const auto for_results = [&](auto body) {  // body(i, the tile's token, row)
-#pragma unroll
-      for (int i = 0; i < Accumulator::kCount; ++i) {
-        const SumPlace at = sum_place(t * Accumulator::kCount + i);
-        const i32 row = rows.row + at.row;
-        if (token + at.token < a.tokens && row < rows.end) body(i, at.token, row);
-      }
-    };
-    float residuals[Accumulator::kCount] = {};
-    for_results([&](int i, i32 to, i32 row) { residuals[i] = residual_of(a, m, row, token + to); });
-    for_results([&](int i, i32 to, i32 row) {
+    constexpr int kCount = Accumulator::kCount;
+    const auto for_tile = [&](auto body) { for_results<kCount>(a, rows, token, t * kCount, body); };
+    float residuals[kCount] = {};
+    for_tile([&](int i, i32 to, i32 row) { residuals[i] = residual_of(a, m, row, token + to); });
+    for_tile([&](int i, i32 to, i32 row) {
       const float bias = m.bias != nullptr ? m.bias[row] : 0;
       m.y[static_cast<i64>(token + to) * m.rows + row] = sums[t].value[i] * scale_of(to) + bias + residuals[i];
     });
