@@ -64,11 +64,12 @@ void require_gradient(const Tensor& x) {
 
 void record_history(const std::shared_ptr<Node>& node, std::span<const Tensor> outputs) {
   node->training = training;
-  if (!enabled || std::ranges::none_of(node->inputs, needs_gradient)) return;
+  const bool has_gradient = enabled && std::ranges::any_of(node->inputs, needs_gradient);
+  if (!has_gradient && outputs.size() == 1) return;
   for (size_t i = 0; i < outputs.size(); ++i) {
     TensorState& state = outputs[i].state();
     node->made.push_back(std::weak_ptr<TensorState>(outputs[i].shared_state()));
-    if (!is_differentiable(state.spec.dtype)) continue;
+    if (!has_gradient || !is_differentiable(state.spec.dtype)) continue;
     state.history = std::make_shared<History>(History{.node = node, .output = static_cast<int>(i)});
     node->training = true;
   }

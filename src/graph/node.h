@@ -94,11 +94,12 @@ struct Node {
   uint64_t sequence = 0;  // nodes count upwards, so a node's inputs were made by smaller ones
   bool deferred = false;  // computed before a graph that reads it, as a separate graph: see defer()
 
+  std::vector<std::weak_ptr<TensorState>> made;  // the outputs: if there are several, or they need a gradient
+
   // A node whose outputs need a gradient (src/graph/history.h).
-  bool training = false;                         // or made for a gradient: see eval()
-  bool differentiated = false;                   // its gradient was taken, so others hold what that reads
-  std::vector<std::weak_ptr<TensorState>> made;  // the outputs
-  std::vector<std::pair<int, Tensor>> kept;      // values of outputs that the gradient reads and no one else holds
+  bool training = false;                     // or made for a gradient: see eval()
+  bool differentiated = false;               // its gradient was taken, so others hold what that reads
+  std::vector<std::pair<int, Tensor>> kept;  // values of outputs that the gradient reads and no one else holds
   std::function<Gradients(const GradientArgs&)> gradient;  // instead of the op's rule
 
   ~Node();  // frees long chains without recursion

@@ -39,6 +39,13 @@ int64_t span_of(const Layout& layout) {
   return last + 1;
 }
 
+// Gives a pending tensor the value that was computed for it.
+void give(TensorState& state, const Tensor& value) {
+  state.storage = value.state().storage;
+  state.layout = value.state().layout;
+  state.node.reset();
+}
+
 }  // namespace
 
 Evaluation::Evaluation(std::span<const Tensor> tensors) {
@@ -49,13 +56,14 @@ Evaluation::Evaluation(std::span<const Tensor> tensors) {
   device_ = common_device("eval", pending_);
   traced_ = trace_ready(pending_);
   if (const Observer* watching = observer()) watching->evaluated(traced_);
-  const RetainedValues kept = retained_values(traced_, pending_);
+  const std::optional<InlineTrace> inline_trace = pending_.size() == 1 ? trace_inline(pending_[0]) : std::nullopt;
+  const RetainedValues kept =
+      inline_trace ? RetainedValues{.held = inline_trace->held, .left = {}} : retained_values(traced_, pending_);
   for (const Tensor& tensor : kept.left) left_.emplace_back(tensor.state().node, tensor.state().output);
   for (const std::vector<Tensor>* more : {&kept.held, &kept.left}) {
     for (const Tensor& tensor : *more) traced_.program.results.push_back(traced_.value(tensor));
     pending_.insert(pending_.end(), more->begin(), more->end());
   }
-  const std::optional<InlineTrace> inline_trace = pending_.size() == 1 ? trace_inline(pending_[0]) : std::nullopt;
   key_ = inline_trace ? inline_trace->key : structure_key(traced_.program);
 }
 
@@ -75,10 +83,7 @@ void Evaluation::run(const std::atomic<bool>* cancel) {
 void Evaluation::finish() {
   for (size_t i = 0; i < pending_.size(); ++i) {
     TensorState& state = pending_[i].state();
-    if (state.node == nullptr) continue;  // another thread has computed it meanwhile
-    state.storage = values_[i].state().storage;
-    state.layout = values_[i].state().layout;
-    state.node.reset();
+    if (state.node != nullptr) give(state, values_[i]);  // else another thread has computed it meanwhile
   }
   for (size_t i = 0; i < left_.size(); ++i)
     left_[i].first->kept.emplace_back(left_[i].second, values_[values_.size() - left_.size() + i]);
@@ -97,14 +102,12 @@ void compute_deferred(const Tensor& tensor) {
 bool try_eval_inline(const Tensor& tensor) {
   const std::optional<InlineTrace> traced = trace_inline(tensor);
   if (!traced) return false;
-  TensorState& state = tensor.state();
-  Executor& executor = Executor::of(*state.device);
+  Executor& executor = Executor::of(*tensor.device());
   const std::shared_ptr<Plan> plan = executor.plans().find(traced->key);
   const auto values = plan != nullptr ? executor.try_run_inline(*plan, traced->parameters) : std::nullopt;
   if (!values) return false;
-  state.storage = values->front().state().storage;
-  state.layout = values->front().state().layout;
-  state.node.reset();
+  for (size_t i = 0; i < traced->held.size(); ++i) give(traced->held[i].state(), (*values)[i + 1]);
+  give(tensor.state(), values->front());
   return true;
 }
 

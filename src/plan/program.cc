@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "gabbro/graph/autocast.h"
@@ -212,6 +213,7 @@ std::string structure_key(const Program& program) {
 
 std::optional<InlineTrace> trace_inline(const Tensor& result) {
   constexpr size_t kMostNodes = 512, kMostParameters = 256;
+  constexpr int kTaken = std::numeric_limits<int>::max();
   if (!result.defined() || result.has_value()) return std::nullopt;
   thread_local std::vector<const Node*> nodes_of_thread;  // whose memory is used again
   std::vector<const Node*>& nodes = nodes_of_thread;      // looked up once
@@ -234,6 +236,31 @@ std::optional<InlineTrace> trace_inline(const Tensor& result) {
   for (size_t i = 0; i < nodes.size(); ++i) numbers.find_or_add(nodes[i]) = static_cast<int>(i);
 
   InlineTrace traced;
+  NumberTable uses;  // of pending inputs by these nodes
+  for (const Node* const node : nodes) {
+    for (const Tensor& input : node->inputs) {
+      if (input.has_value()) continue;
+      int& count = uses.find_or_add(&input.state());
+      count = std::max(count, 0) + 1;
+    }
+  }
+  // A handle besides those of the nodes and of the caller: the value is a result, too.
+  const auto add_held = [&](const Tensor& input) {
+    int& count = uses.find_or_add(&input.state());
+    if (count == kTaken || input.use_count() <= count) return;
+    count = kTaken;
+    if (&input.state() != &result.state()) traced.held.push_back(input);
+  };
+  for (const Node* const node : nodes) {
+    if (node->made.size() < 2) continue;
+    for (const std::weak_ptr<TensorState>& made :
+         node->made) {  // an output that no node reads, next to one that is read
+      const std::shared_ptr<TensorState> state = made.lock();
+      if (state == nullptr || state.get() == &result.state() || uses.find_or_add(state.get()) >= 0) continue;
+      uses.find_or_add(state.get()) = kTaken;
+      traced.held.emplace_back(state);
+    }
+  }
   KeyWriter key(std::max<size_t>(512, 64 * nodes.size()));
   key.number(SIZE_MAX);  // no program has as many parameters
   for (const Node* const node : nodes) {
@@ -243,6 +270,7 @@ std::optional<InlineTrace> trace_inline(const Tensor& result) {
       if (!input.has_value()) {
         key.number(numbers.find_or_add(input.state().node.get()));
         key.number(input.state().output);
+        add_held(input);
         continue;
       }
       int& number = numbers.find_or_add(&input.state());
@@ -256,8 +284,12 @@ std::optional<InlineTrace> trace_inline(const Tensor& result) {
       traced.parameters.push_back(input);
     }
   }
-  key.number(numbers.find_or_add(result.state().node.get()));
-  key.number(result.state().output);
+  const auto write_result = [&](const Tensor& tensor) {
+    key.number(numbers.find_or_add(tensor.state().node.get()));
+    key.number(tensor.state().output);
+  };
+  write_result(result);
+  for (const Tensor& tensor : traced.held) write_result(tensor);
   traced.key = key.take();
   return traced;
 }

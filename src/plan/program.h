@@ -52,6 +52,7 @@ std::string structure_key(const Program& program);
 struct InlineTrace {
   std::string key;                 // equal for two exactly when they do the same; never equal to a structure_key
   std::vector<Tensor> parameters;  // those of trace()
+  std::vector<Tensor> held;        // intermediates that have other holders, which become results after the first
 };
 std::optional<InlineTrace> trace_inline(const Tensor& result);
 

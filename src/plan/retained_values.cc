@@ -73,10 +73,9 @@ class Keeper {
 }  // namespace
 
 RetainedValues retained_values(const Trace& traced, std::span<const Tensor> results) {
-  if (std::ranges::none_of(traced.nodes, &Node::training)) return {};
   Keeper keeper(traced, results);
   keeper.add_held();
-  keeper.add_read();
+  if (std::ranges::any_of(traced.nodes, &Node::training)) keeper.add_read();
   return keeper.take();
 }
 

@@ -1,5 +1,5 @@
-// Chooses the intermediates of a training step that become results of its plan, so that nothing is computed twice when
-// a step is evaluated in parts. There are none if no node belongs to a training step.
+// Chooses the intermediates that become results of a plan, so that nothing is computed twice when a graph is evaluated
+// in parts: values that someone holds, and values that a pending gradient reads.
 #pragma once
 
 #include <vector>
