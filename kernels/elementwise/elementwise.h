@@ -135,14 +135,14 @@ struct Gelu {
     r = fma(r, k, 0.11542443f);
     constexpr float kHalfLog2E = 0.72134752f;
     const float beyond = r * k * quick_exp2(-kHalfLog2E * t * t);  // Φ(-t)
-    return x < 0 ? x * beyond : fma(-t, beyond, x);
+    return x < 0 ? multiply(x, beyond) : fma(-t, beyond, x);
   }
 };
 // Its approximation: 0.5·x·(1 + tanh u), u = √(2/π)·(x + 0.044715·x³), is x / (1 + exp(-2u)).
 struct GeluTanh {
   GPU_FUNCTION static float of(float x) {
     constexpr float kMinusTwoLog2E = -2.8853901f;
-    return x * quick_reciprocal(1 + quick_exp2(kMinusTwoLog2E * 0.797884561f * fma(0.044715f * x * x, x, x)));
+    return multiply(x, quick_reciprocal(1 + quick_exp2(kMinusTwoLog2E * 0.797884561f * fma(0.044715f * x * x, x, x))));
   }
 };
 
@@ -178,7 +178,7 @@ struct Sub {
   }
 };
 struct Mul {
-  GPU_FUNCTION static float of(float a, float b) { return a * b; }
+  GPU_FUNCTION static float of(float a, float b) { return multiply(a, b); }
   template <class T>
   GPU_FUNCTION static T of(T a, T b) {
     return static_cast<T>(static_cast<Unsigned<T>>(a) * static_cast<Unsigned<T>>(b));

@@ -155,6 +155,8 @@ GPU_FUNCTION inline Half to_half(float x) {
 }
 GPU_FUNCTION inline i32 round_to_int(float x) { return __float2int_rn(x); }  // ties to even
 
+// The rounded product: it is not contracted with an addition that follows.
+GPU_FUNCTION inline float multiply(float a, float b) { return __fmul_rn(a, b); }
 GPU_FUNCTION inline float log(float x) { return ::logf(x); }
 GPU_FUNCTION inline float quick_reciprocal(float x) {
   float y;

@@ -92,6 +92,12 @@ GPU_FUNCTION inline i32 round_to_int(float x) { return static_cast<i32>(__builti
 GPU_FUNCTION inline float quick_reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
 GPU_FUNCTION inline float quick_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 
+// The rounded product: it is not contracted with an addition that follows.
+GPU_FUNCTION inline float multiply(float a, float b) {
+#pragma clang fp contract(off)
+  return a * b;
+}
+
 // ::logf is the instruction's log2 times ln 2, off by up to 1.5 units in the last place; this one by less than 1. With
 // x = 2^k·m, m in [√½, √2), f = m - 1 and s = f/(2 + f): log m = 2·artanh(s) = f - f²/2 + s·(f²/2 + R(s²)).
 GPU_FUNCTION inline float log(float x) {

@@ -129,5 +129,6 @@ inline float hypot(float a, float b) { return std::hypot(a, b); }
 inline float fmod(float a, float b) { return std::fmod(a, b); }
 inline float abs(float x) { return std::fabs(x); }
 inline float fma(float a, float b, float c) { return std::fma(a, b, c); }
+inline float multiply(float a, float b) { return a * b; }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -23,7 +23,12 @@ const Op kElementwise = {.name = "elementwise"};
 constexpr size_t kMostInputs = 8, kMostConstants = 16, kMostOutputs = 4, kMostOps = 32;
 constexpr double kMostExact = 0x1p53;  // whole numbers up to here are doubles
 
-bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+// The result of these on f16 or bf16 values needs no rounding.
+bool is_exact(const Op* op) {
+  constexpr const Op* kExact[] = {&kNeg,   &kAbs,  &kRelu, &kMaximum, &kMinimum, &kWhere,
+                                  &kClamp, &kSign, &kCeil, &kFloor,   &kRound,   &kTrunc};
+  return std::ranges::find(kExact, op) != std::end(kExact);
+}
 
 // Start of an iota: an integer for i64.
 double start_of(const Attributes& attributes) {
@@ -40,7 +45,8 @@ struct Chain {
   std::vector<int> members;
 };
 
-// Writes the attribute `steps` of a group: the ops in order; f16 and bf16 are computed in f32.
+// Writes the attribute `steps` of a group: the ops in order. f16 and bf16 are computed in f32, and each op's result is
+// rounded, so that it is the same whether or not the op became a part of a chain.
 class StepWriter {
  public:
   explicit StepWriter(const Program& program) : program_(program) {}
@@ -64,8 +70,15 @@ class StepWriter {
     for (const int input : instruction.inputs) operands.push_back(wide(input));
     if (is_cast && dtype == DType::f32 && is_half(dtype_of(instruction.inputs[0]))) {
       wide_[output] = operands[0];
+    } else if (computed) {
+      const int number = write(*instruction.op, DType::f32, operands);
+      if (is_exact(instruction.op)) {
+        wide_[output] = number;
+      } else {
+        numbers_[output] = write(kCast, dtype, {number});
+      }
     } else {
-      (computed ? wide_ : numbers_)[output] = write(*instruction.op, computed ? DType::f32 : dtype, operands);
+      numbers_[output] = write(*instruction.op, dtype, operands);
     }
   }
 

@@ -66,7 +66,7 @@ class MatmulFuser {
       y = at(reshape).outputs[0];
     }
     const int add = flow_.only_user(y, kAdd);
-    if (add == DataFlow::kNone) return;
+    if (add == DataFlow::kNone || is_half(spec(y).dtype)) return;  // the product would not be rounded before
     const int other = at(add).inputs[0] == y ? at(add).inputs[1] : at(add).inputs[0];
     const int wide = flow_.producer(other);
     if (wide == DataFlow::kNone || at(wide).op != &kBroadcast) return;
@@ -88,7 +88,7 @@ class MatmulFuser {
   bool add_activation(Product& product) const {
     for (const auto& [op, number] : kActivations) {
       const int activation = flow_.only_user(product.output, *op);
-      if (activation == DataFlow::kNone) continue;
+      if (activation == DataFlow::kNone || !may_follow(*op, spec(product.output).dtype)) continue;
       product.removed.push_back(activation);
       product.output = at(activation).outputs[0];
       product.activation = number;

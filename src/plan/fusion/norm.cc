@@ -54,7 +54,7 @@ class NormFuser {
   void activation_behind(int index) {
     for (const auto& [op, number] : kActivations) {
       const int activation = flow_.only_user(at(index).outputs[0], *op);
-      if (activation == DataFlow::kNone) continue;
+      if (activation == DataFlow::kNone || !may_follow(*op, spec(at(index).outputs[0]).dtype)) continue;
       Instruction fused = at(index);
       fused.op = &kBatchNormFused;
       fused.outputs = at(activation).outputs;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/ops/op_table.h"
+#include "src/ops/rules.h"
 #include "src/plan/fusion.h"
 
 namespace gabbro {
@@ -18,6 +19,10 @@ struct FusedActivation {
   int64_t number;
 };
 inline constexpr FusedActivation kActivations[] = {{&kRelu, 1}, {&kGeluTanh, 2}, {&kSilu, 3}};
+
+// Whether the activation of a value that is not rounded to `dtype` is that of the rounded one: results do not depend on
+// fusion. Rounding keeps signs, so relu may follow in any dtype.
+inline bool may_follow(const Op& activation, DType dtype) { return &activation == &kRelu || !is_half(dtype); }
 
 void fuse_linears(Program& program, const HasKernel& has_kernel);         // linear.cc
 void fuse_feed_forward(Program& program, const HasKernel& has_kernel);    // feed_forward.cc
