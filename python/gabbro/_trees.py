@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from ._core import Tensor
 
 
@@ -17,6 +19,10 @@ def flattened(value: Any, tensors: list[Tensor]) -> Any:
         return (type(value), *(flattened(item, tensors) for item in value))
     if isinstance(value, dict):
         return (dict, *((key, flattened(item, tensors)) for key, item in value.items()))
+    if type(value) is float:
+        return (float, value.hex())  # 0.0 and -0.0 are equal, and not the same; a NaN is not equal to itself
+    if isinstance(value, (float, complex, np.inexact)):
+        return ("bits", type(value), np.asarray(value).dtype.str, np.asarray(value).tobytes())
     return ("=", type(value), value)  # 1, 1.0 and True are equal, and not the same
 
 
@@ -31,6 +37,11 @@ def _rebuilt(structure: Any, tensors: Iterator[Tensor]) -> Any:
     kind, *parts = structure
     if kind == "=":
         return parts[1]
+    if kind is float:
+        return float.fromhex(parts[0])
+    if kind == "bits":
+        of, dtype, content = parts
+        return of(np.frombuffer(content, dtype)[0])
     if kind is dict:
         return {key: _rebuilt(part, tensors) for key, part in parts}
     items = [_rebuilt(part, tensors) for part in parts]

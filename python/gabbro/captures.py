@@ -1,7 +1,7 @@
 """What a function uses without being given it: found by walking what its code, closure and attributes refer to.
 
 `gabbro.compile` reads the tensors among it again in each call, and traces the function again where anything else has
-changed. What cannot be seen from Python is not found: variables of running generators, and objects of extensions.
+changed. What cannot be seen from Python is not found: objects of extensions.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 
 from . import _core
 from ._core import Module, Tensor
+from ._unrepeatable import is_source
 
 Guard = tuple[str, Any, Any, Any]
 
@@ -65,6 +66,7 @@ class Walk:
     def __init__(self) -> None:
         self.guards: list[Guard] = []
         self.places: list[Tensor] = []
+        self.sources: list[Any] = []  # random generators and iterators
         self._known: dict[int, Any] = {}  # which keeps them alive, so that no id is used twice
         self._waiting: list[Any] = []
         self._names = {"forward"}  # that the code uses
@@ -132,6 +134,8 @@ class Walk:
         elif isinstance(value, type):
             self._visit_class(value, set())
         elif not isinstance(value, types.ModuleType):
+            if is_source(value):
+                self.sources.append(value)
             self._visit_object(value)
 
     def _visit_dict(self, value: dict[Any, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import os
@@ -14,6 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 from . import _core
 from ._core import Module, Tensor
 from ._trees import flattened, rebuilt
+from ._unrepeatable import Watch
 from ._whole_file import write_whole
 from .captures import Guard, accept, grown_containers, walk
 
@@ -22,6 +24,7 @@ R = TypeVar("R")
 
 
 _MOST_TRACES = 8  # of one kind of arguments: those that were used last
+_MOST_KINDS = 64  # of arguments: those that were used last
 
 
 class _Replay:
@@ -33,7 +36,10 @@ class _Replay:
         def traced(*tensors: Tensor) -> list[Tensor]:
             args, kwargs = rebuilt(structure, tensors)
             results: list[Tensor] = []
-            self.result = flattened(function(*args, **kwargs), results)
+            with Watch(found.sources) as watch:
+                returned = function(*args, **kwargs)
+            watch.check()
+            self.result = flattened(returned, results)
             self.grown = grown_containers(self.guards)
             accept(self.guards, self.grown)
             return results
@@ -69,7 +75,7 @@ def compile(function: Callable[P, R]) -> Callable[P, R]:
       of a batch norm. Other effects, such as output and what is appended to a list, happen when the function is
       traced.
 
-    The variables of running generators and what objects of extension modules hold are not looked at.
+    What objects of extension modules hold is not looked at. The last 64 kinds of arguments are kept.
 
     Parameters
     ----------
@@ -86,7 +92,8 @@ def compile(function: Callable[P, R]) -> Callable[P, R]:
     Raises
     ------
     ValueError
-        When it is called: where the function reads a value or a gradient, or has no tensor among its results.
+        When it is called: where the function reads a value or a gradient, has no tensor among its results, or takes
+        random numbers of Python or NumPy, or values of an iterator that it does not make itself.
 
     >>> double = gb.compile(lambda x: x + x)
     >>> double(gb.tensor([1.0, 2.0]))
@@ -94,7 +101,7 @@ def compile(function: Callable[P, R]) -> Callable[P, R]:
     """
     if isinstance(function, Module):
         return _CompiledModule(function)
-    replays: dict[Any, list[_Replay]] = {}
+    replays: collections.OrderedDict[Any, list[_Replay]] = collections.OrderedDict()
     direct = _core._Replays()  # those of them that are for tensors alone, and give one
 
     @functools.wraps(function)
@@ -109,6 +116,9 @@ def compile(function: Callable[P, R]) -> Callable[P, R]:
         structure = flattened((args, kwargs), tensors)
         key = (structure, tuple(_core._signature(tensor) for tensor in tensors))
         traces = replays.setdefault(key, [])
+        replays.move_to_end(key)
+        if len(replays) > _MOST_KINDS:
+            replays.popitem(last=False)
         replay = next((trace for trace in traces if trace.compiled.takes(tensors)), None)
         if replay is None:
             replay = _Replay(function, structure, tensors)

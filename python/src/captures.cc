@@ -1,6 +1,7 @@
 #include "python/src/captures.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "gabbro/graph/autocast.h"
 #include "python/src/checked.h"
@@ -11,13 +12,19 @@
 namespace gabbro::python {
 namespace {
 
-// The same object, or an equal number or text of the same class.
+// 0.0 and -0.0 are equal, and not the same; a NaN is the same as itself.
+bool same_bits(double now, double before) { return std::bit_cast<uint64_t>(now) == std::bit_cast<uint64_t>(before); }
+
+// The same object, or the same number or text of the same class.
 bool same(PyObject* now, PyObject* before) {
   if (now == before) return true;
   if (now == nullptr || Py_TYPE(now) != Py_TYPE(before)) return false;
-  if (!PyLong_CheckExact(now) && !PyFloat_CheckExact(now) && !PyUnicode_CheckExact(now) && !PyBytes_CheckExact(now) &&
-      !PyComplex_CheckExact(now))
-    return false;
+  if (PyFloat_CheckExact(now)) return same_bits(PyFloat_AsDouble(now), PyFloat_AsDouble(before));
+  if (PyComplex_CheckExact(now)) {
+    return same_bits(PyComplex_RealAsDouble(now), PyComplex_RealAsDouble(before)) &&
+           same_bits(PyComplex_ImagAsDouble(now), PyComplex_ImagAsDouble(before));
+  }
+  if (!PyLong_CheckExact(now) && !PyUnicode_CheckExact(now) && !PyBytes_CheckExact(now)) return false;
   const int equal = PyObject_RichCompareBool(now, before, Py_EQ);
   if (equal < 0) PyErr_Clear();
   return equal == 1;

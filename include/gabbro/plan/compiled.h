@@ -43,6 +43,8 @@ class Compiled {
 
   // Lets go of the values that the inputs had in the trace, for functions that are only called with other ones.
   void forget_inputs();
+  // Lets go of the results' memory, which the next run then allocates again.
+  void forget_results() { storages_.clear(); }
 
  private:
   DevicePointer device_;  // outlives the plan's kernels
