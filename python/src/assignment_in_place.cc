@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "python/src/assignment.h"
+#include "python/src/views.h"
 #include "src/graph/history.h"
 
 namespace gabbro::python {
@@ -99,35 +100,38 @@ std::byte* first_element(const TensorState& state, size_t element) {
   return static_cast<std::byte*>(state.storage.get()) + state.layout.offset * static_cast<int64_t>(element);
 }
 
-// A contiguous copy in memory that this file may write.
-Tensor own_copy(const Tensor& x, size_t element, OwnStorages& own) {
+bool is_plain_value(const Tensor& x) { return x.has_value() && x.state().history == nullptr && !x.spec().packed; }
+
+}  // namespace
+
+void copy_elements(const TensorState& from, const TensorState& to) {
+  const size_t element = dtype_bytes(to.spec.dtype, 1);
+  const auto width = static_cast<int64_t>(element);
+  Target all;
+  for (int axis = 0; axis < to.spec.shape.rank(); ++axis) {
+    const auto at = static_cast<size_t>(axis);
+    all.loops[static_cast<size_t>(all.rank++)] = {to.spec.shape[axis], to.layout.strides[at] * width,
+                                                  from.layout.strides[at] * width};
+  }
+  write(all, 0, element, first_element(to, element), first_element(from, element));
+}
+
+Tensor copy_in_memory(const Tensor& x) {
   auto state = std::make_shared<TensorState>();
   state->spec = x.spec();
   state->device = x.device();
   state->layout = Layout::contiguous(x.shape());
-  const auto bytes = static_cast<size_t>(x.shape().elements()) * element;
+  const size_t bytes = dtype_bytes(x.dtype(), static_cast<size_t>(x.shape().elements()));
   state->storage = x.device()->allocate(std::max<size_t>(bytes, 1));
-  Target all;
-  const auto width = static_cast<int64_t>(element);
-  for (int axis = 0; axis < x.shape().rank(); ++axis) {
-    const auto at = static_cast<size_t>(axis);
-    all.loops[static_cast<size_t>(all.rank++)] = {x.shape()[axis], state->layout.strides[at] * width,
-                                                  x.state().layout.strides[at] * width};
-  }
-  write(all, 0, element, static_cast<std::byte*>(state->storage.get()), first_element(x.state(), element));
-  own.add(state->storage);
+  copy_elements(x.state(), *state);
   return Tensor(std::move(state));
 }
-
-bool is_plain_value(const Tensor& x) { return x.has_value() && x.state().history == nullptr && !x.spec().packed; }
-
-}  // namespace
 
 bool assign_in_place(nb::handle self, nb::handle object, nb::handle value) {
   static auto& own = *new OwnStorages;  // lives as long as the process
   Tensor& x = nb::cast<Tensor&>(self);
   if (!x.defined() || !x.device()->host_accessible() || x.spec().packed || is_quantized(x.dtype()) || is_tracing() ||
-      x.state().history != nullptr)
+      x.state().history != nullptr || has_relatives(x))
     return false;
   const bool number = is_number(value);
   if (!number && !nb::isinstance<Tensor>(value)) return false;
@@ -149,7 +153,8 @@ bool assign_in_place(nb::handle self, nb::handle object, nb::handle value) {
     if (!fits(Layout::contiguous(x.shape()))) return false;
     require_this_process(*x.device());
     evaluate(x);
-    x = own_copy(x, element, own);
+    x = copy_in_memory(x);
+    own.add(x.state().storage);
   }
   if (!fits(x.state().layout)) return false;
   write(target, 0, element, first_element(x.state(), element) + target.offset, first_element(values.state(), element));

@@ -1,10 +1,13 @@
 // Functions that are traced once and then replayed (gabbro/replay.py is their face).
+#include <algorithm>
+#include <array>
 #include <unordered_set>
 
 #include "python/src/assignment.h"
 #include "python/src/bind.h"
 #include "python/src/captures.h"
 #include "python/src/random_state.h"
+#include "python/src/views.h"
 #include "src/base/error.h"
 #include "src/graph/history.h"
 #include "src/plan/eval.h"
@@ -35,6 +38,20 @@ struct Update {
   size_t index;
 };
 
+class CompiledFunction;
+
+// The functions that ran last. Others keep no memory for results: a program may call a function with many lengths.
+// Guarded by the GIL.
+class RecentRuns {
+ public:
+  void ran(CompiledFunction* function);
+  void forget(CompiledFunction* function) { std::ranges::replace(recent_, function, nullptr); }
+
+ private:
+  std::array<CompiledFunction*, 8> recent_{};  // the last one first
+};
+RecentRuns recent_runs;
+
 class CompiledFunction {
  public:
   // `function` takes tensors like the examples, which have values, and gives a list of tensors.
@@ -45,12 +62,14 @@ class CompiledFunction {
     std::vector<Tensor> inputs;
     for (const Tensor& example : examples) inputs.push_back(placeholder(example));
     const PutBack put_back(captures_);
+    const UndoWrites undo;
     std::unordered_set<const TensorState*> known;
     for (size_t i = 0; i < captures_.size(); ++i) {
       Tensor& place = captures_.place(i);
       evaluate(place);
       // Places that have one value now may have several later.
-      if (!known.insert(&place.state()).second) place = Tensor(std::make_shared<TensorState>(place.state()));
+      if (!known.insert(&place.state()).second)
+        replace_handle(place, Tensor(std::make_shared<TensorState>(place.state())));
       inputs.push_back(place);
       gradients_.push_back(needs_gradient(place));
     }
@@ -61,6 +80,14 @@ class CompiledFunction {
     compiled_ = std::make_unique<Compiled>([&] { return results; }, inputs);
     compiled_->forget_inputs();
     captures_.set_guards(guards);
+  }
+
+  CompiledFunction(const CompiledFunction&) = delete;
+  CompiledFunction& operator=(const CompiledFunction&) = delete;
+  ~CompiledFunction() { recent_runs.forget(this); }
+
+  void forget_results() {
+    if (running_ == 0) compiled_->forget_results();
   }
 
   // Whether it was made for such arguments, all with values, and everything else that it depends on.
@@ -78,8 +105,12 @@ class CompiledFunction {
 
   // `holders`: the arguments as objects of Python, of which those that the function changes get their new values.
   std::vector<Tensor> operator()(std::vector<Tensor> inputs, nb::handle holders) {
+    for (const Update& update : updates_)
+      if (update.is_argument) require_alone(update.index, holders);
     for (size_t i = 0; i < captures_.size(); ++i) inputs.push_back(captures_.place(i));
     for (const std::shared_ptr<Device>& device : key_devices_) inputs.push_back(next_key(device));
+    recent_runs.ran(this);
+    const Running running(running_);
     std::vector<Tensor> results;
     // To let other threads go on and to listen to Ctrl-C takes longer than a small plan.
     if (auto inline_results = compiled_->try_run_inline(inputs)) {
@@ -129,6 +160,22 @@ class CompiledFunction {
     return results;
   }
 
+  // A trace sees each argument by itself.
+  void require_alone(size_t changed, nb::handle holders) const {
+    const nb::object holder = holders[changed];
+    const Tensor& place = nb::cast<const Tensor&>(holder);
+    const auto shares = [&](const Tensor& other) { return &other == &place || are_relatives(place, other); };
+    bool shared = false;
+    for (size_t i = 0; i < arguments_; ++i)
+      shared |= i != changed && shares(nb::cast<const Tensor&>(nb::object(holders[i])));
+    for (size_t i = 0; i < captures_.size(); ++i) shared |= shares(captures_.place(i));
+    if (!shared) return;
+    throw bad_input(
+        "[compile] the function changes argument {} (shape {}), which shares elements with another tensor "
+        "that it uses: copy it first",
+        changed, place.shape().to_string());
+  }
+
   // Gives the places their values back when it ends.
   class PutBack {
    public:
@@ -136,7 +183,7 @@ class CompiledFunction {
       for (size_t i = 0; i < captures.size(); ++i) before_.push_back(captures.place(i));
     }
     ~PutBack() {
-      for (size_t i = 0; i < before_.size(); ++i) captures_.place(i) = before_[i];
+      for (size_t i = 0; i < before_.size(); ++i) replace_handle(captures_.place(i), before_[i]);
     }
     PutBack(const PutBack&) = delete;
     PutBack& operator=(const PutBack&) = delete;
@@ -146,8 +193,21 @@ class CompiledFunction {
     std::vector<Tensor> before_;
   };
 
+  // While a plan runs without the GIL, other threads leave its results' memory.
+  class Running {
+   public:
+    explicit Running(int& count) : count_(++count) {}
+    ~Running() { --count_; }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    int& count_;
+  };
+
   // A leaf stays one, with its gradient.
   static void give(Tensor& place, const Tensor& value) {
+    if (has_relatives(place)) return write_to_relatives("compile", place, value, true);
     const std::shared_ptr<History> history = place.state().history;
     place = value;
     if (history == nullptr || history->node != nullptr) return;
@@ -162,7 +222,19 @@ class CompiledFunction {
   std::vector<Update> updates_;
   std::vector<std::shared_ptr<Device>> key_devices_;
   std::unique_ptr<Compiled> compiled_;
+  int running_ = 0;
 };
+
+void RecentRuns::ran(CompiledFunction* function) {
+  if (recent_.front() == function) return;
+  auto place = std::ranges::find(recent_, function);
+  if (place == recent_.end()) {
+    place = std::prev(recent_.end());
+    if (*place != nullptr) (*place)->forget_results();
+  }
+  *place = function;
+  std::rotate(recent_.begin(), place, std::next(place));
+}
 
 // The replays of one function that are for tensors alone and give one, and so can be found without taking apart what
 // they are called with.

@@ -9,6 +9,7 @@
 #include "python/src/checked.h"
 #include "python/src/fork.h"
 #include "python/src/numbers.h"
+#include "python/src/views.h"
 #include "src/backend/registry.h"
 #include "src/base/input_errors.h"
 #include "src/graph/history.h"
@@ -271,6 +272,18 @@ Tensor stacked(nb::handle list, const Wanted& wanted) {
   return stack(items);
 }
 
+// The tensor as Python's object; where it has the memory of this array, writes to it go there.
+nb::object linked_to_array(nb::handle array, const Tensor& x) {
+  nb::object result = nb::cast(x);
+  HostArray host;
+  if (nb::isinstance<Tensor>(array) || !x.has_value() || !nb::try_cast(array, host, false) ||
+      host.data() != x.state().storage.get())
+    return result;
+  nb::ndarray<nb::device::cpu> writable;
+  link_memory(result, nb::try_cast(array, writable, false));
+  return result;
+}
+
 }  // namespace
 
 Tensor tensor_of(nb::handle object, const Wanted& wanted) {
@@ -353,7 +366,7 @@ tensor([[1, 2],
         Wanted wanted{.dtype = optional_dtype(dtype)};
         if (copy) wanted.copy = *copy ? Copy::kAlways : Copy::kNever;
         if (!device.is_none()) wanted.device = device_argument(device);
-        return is_wanted(object, wanted) ? nb::borrow(object) : nb::cast(tensor_of(object, wanted));
+        return is_wanted(object, wanted) ? nb::borrow(object) : linked_to_array(object, tensor_of(object, wanted));
       },
       nb::arg("object"), nb::kw_only(), nb::arg("dtype") = nb::none(), nb::arg("device") = nb::none(),
       nb::arg("copy") = nb::none(),
@@ -361,8 +374,8 @@ tensor([[1, 2],
               "device: DeviceLike | None = None, copy: bool | None = None) -> Tensor"),
       R"(As `tensor`, but where the device works in host memory the array's own memory is used.
 
-A tensor of this dtype on this device is returned as it is. Do not write to an array before what depends on the result
-was evaluated. ``copy=True`` always copies, and ``copy=False`` never does.
+A tensor of this dtype on this device is returned as it is. A write to the tensor is seen by the array. Do not write to
+an array before what depends on the result was evaluated. ``copy=True`` always copies, and ``copy=False`` never does.
 
 Raises
 ------
@@ -379,7 +392,7 @@ tensor(2.)
         Wanted wanted;
         if (copy) wanted.copy = *copy ? Copy::kAlways : Copy::kNever;
         if (!device.is_none()) wanted.device = device_argument(device);
-        return tensor_of(object, wanted);
+        return linked_to_array(object, tensor_of(object, wanted));
       },
       nb::arg("object"), nb::kw_only(), nb::arg("device") = nb::none(), nb::arg("copy") = nb::none(),
       nb::sig("def from_dlpack(object: SupportsDLPack, *, device: DeviceLike | None = None, "

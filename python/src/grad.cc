@@ -3,6 +3,7 @@
 #include "gabbro/nn/checkpoint.h"
 #include "python/src/fork.h"
 #include "python/src/nn.h"
+#include "python/src/views.h"
 #include "src/base/error.h"
 
 namespace gabbro::python {
@@ -88,7 +89,8 @@ False
   m.def("_checkpoint", checkpointed,
         nb::sig("def _checkpoint(function: Callable[[list[Tensor]], list[Tensor]], inputs: list[Tensor], /) -> "
                 "list[Tensor]"));
-  m.def("detach", detach, nb::arg("x"), R"(The same values without a history: no gradient goes through it. A view.
+  m.def("detach", detach, nb::arg("x"), nb::call_policy<ViewOfFirst>(),
+        R"(The same values without a history: no gradient goes through it. A view.
 
 >>> x = gb.tensor([2.0]).requires_grad_()
 >>> gb.detach(x * x).requires_grad
@@ -150,7 +152,7 @@ ValueError
 >>> x.grad
 tensor([4., 6.])
 )")
-      .def("detach", detach, R"(The same values without a history: as `gabbro.detach`.
+      .def("detach", detach, nb::call_policy<ViewOfFirst>(), R"(The same values without a history: as `gabbro.detach`.
 
 >>> (gb.tensor([2.0]).requires_grad_() * 2).detach().requires_grad
 False

@@ -1,7 +1,7 @@
 // x[...]: integers, slices, None, Ellipsis, tensors of integers, and masks, which may have no axes (True, False).
 #include <nanobind/ndarray.h>
 
-#include "python/src/bind.h"
+#include "python/src/views.h"
 #include "src/base/error.h"
 
 namespace gabbro::python {
@@ -84,14 +84,13 @@ void bind_indexing(TensorClass& tensor) {
   tensor
       .def(
           "__getitem__", [](const Tensor& x, nb::handle object) { return element(x, index_argument(object, x)); },
-          nb::arg().none(), nb::sig("def __getitem__(self, index: Index, /) -> Tensor"))
+          nb::arg().none(), nb::sig("def __getitem__(self, index: Index, /) -> Tensor"), nb::call_policy<ViewOfFirst>())
       .def(
           "__iter__",
-          [](const Tensor& x) {
-            if (x.shape().rank() == 0) throw nb::type_error("a tensor of shape () has no rows to iterate over");
-            nb::list rows;
-            for (const Tensor& row : unstack(x)) rows.append(row);
-            return nb::iter(rows);
+          [](nb::handle self) {
+            if (nb::cast<const Tensor&>(self).shape().rank() == 0)
+              throw nb::type_error("a tensor of shape () has no rows to iterate over");
+            return nb::steal(PySeqIter_New(self.ptr()));  // x[0], x[1] ...
           },
           nb::sig("def __iter__(self) -> Iterator[Tensor]"));
 }

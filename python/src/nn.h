@@ -46,6 +46,8 @@ void bind_registration(nb::class_<nn::Module>& module);
 // A tensor of a module as Python's object: it is the place itself, shows each new value, and keeps the
 // module alive. None where the module has no such tensor. `parameter`: whether it is one; none: to be looked up.
 nb::object place_object(nb::handle module, Tensor& place, std::optional<bool> parameter = std::nullopt);
+// The module that a place is a member of; null where it is not known.
+std::shared_ptr<void> owner_of_member(const Tensor& place);
 // Another handle of a value: a leaf without a history.
 Tensor without_history(const Tensor& x);
 // Gives a place another value, of its shape and dtype; it stays the leaf that it was.

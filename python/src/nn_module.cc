@@ -3,6 +3,7 @@
 
 #include "python/src/checked.h"
 #include "python/src/nn.h"
+#include "python/src/views.h"
 
 namespace gabbro::python {
 namespace {
@@ -216,7 +217,13 @@ gabbro.float16
 )");
   module.def(
       "load_state_dict",
-      [](nn::Module& self, const nb::dict& state, bool strict) { self.load_state_dict(state_of(state), strict); },
+      [](const ModulePointer& self, const nb::dict& state, bool strict) {
+        FollowedSlots followed;
+        followed.add(self->parameters());
+        followed.add(self->buffers());
+        self->load_state_dict(state_of(state), strict);
+        followed.follow();
+      },
       nb::arg("state_dict"), nb::arg("strict") = true,
       nb::sig("def load_state_dict(self, state_dict: dict[str, Any], strict: bool = True) -> None"),
       R"(Replaces the values by these, brought to the dtype and device of the old ones.

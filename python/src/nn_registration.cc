@@ -4,6 +4,8 @@
 
 #include "python/src/checked.h"
 #include "python/src/nn.h"
+#include "python/src/pending.h"
+#include "python/src/views.h"
 #include "src/graph/history.h"
 #include "src/ops/grad.h"
 #include "src/plan/eval.h"
@@ -70,7 +72,9 @@ void set_attribute(nb::handle self, nb::str name, nb::handle value) {
   const std::string key = text_of(name);
   if (is_tensor && !nb::isinstance<Parameter>(value)) {
     if (Tensor* buffer = own_buffer(*module, key)) {
+      const Followed followed(*buffer);
       *buffer = detach(nb::cast<const Tensor&>(value));
+      followed.follow();
       return compute_with_step(*buffer);
     }
     for (const nn::Slot& slot : module->parameters()) {
@@ -195,6 +199,12 @@ ModulePointer module_of(nb::handle self) {
   return nb::cast<ModulePointer>(self);
 }
 
+std::shared_ptr<void> owner_of_member(const Tensor& place) {
+  const auto known = owners().find(&place);
+  const nb::object module = known == owners().end() ? nb::object(nb::none()) : known->second();
+  return module.is_none() ? nullptr : module_of(module);
+}
+
 Tensor without_history(const Tensor& x) {
   evaluate(x);
   auto state = std::make_shared<TensorState>(x.state());
@@ -216,8 +226,10 @@ void set_place(Tensor& place, const Tensor& value) {
                     place.shape().to_string());
   const bool leaf = needs_gradient(place);
   const NoGrad no_grad;
+  const Followed followed(place);
   place = without_history(cast(to_device(value, place.device()), place.dtype()));
   if (leaf) require_gradient(place);
+  followed.follow();
 }
 
 void set_member(Tensor& place, nb::handle value) {
@@ -269,7 +281,8 @@ What is assigned to it later is its new value.
 
 void bind_parameters(nb::module_& m) {
   static_assert(sizeof(Parameter) == sizeof(Tensor));  // place_object makes the one of the other
-  nb::class_<Parameter, Tensor> parameter(m, "Parameter",
+  static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(parameter_dealloc())}, {0, nullptr}};
+  nb::class_<Parameter, Tensor> parameter(m, "Parameter", nb::type_slots(slots),
                                           R"(A tensor that a module trains when it is assigned to an attribute.
 
 Parameters

@@ -7,6 +7,7 @@
 
 #include "python/src/bind.h"
 #include "python/src/numbers.h"
+#include "python/src/views.h"
 #include "src/base/half.h"
 #include "src/base/input_errors.h"
 #include "src/graph/history.h"
@@ -151,6 +152,7 @@ void rebind(const char* op, nb::handle object, const Tensor& value) {
     throw bad_input("[{}] in place: {} {} requires a gradient and was not computed; change it under no_grad()", op,
                     dtype_public_name(target.dtype()), target.shape().to_string());
   }
+  if (has_relatives(target)) return write_to_relatives(op, target, value);
   // A step of an optimizer leaves parameters what they are, with the gradients that they have.
   const Tensor before = target;
   target = value;

@@ -7,9 +7,12 @@
 
 #include "python/src/checked.h"
 #include "python/src/ops.h"
+#include "python/src/views.h"
 
 namespace gabbro::python {
 namespace {
+
+constexpr nb::call_policy<ViewOfFirst> kView;
 
 // One length may be -1: what the number of elements leaves for it.
 Shape completed(const Tensor& x, std::vector<int64_t> lengths) {
@@ -93,7 +96,7 @@ void bind_methods(TensorClass& tensor) {
       .def(
           "reshape",
           [](const Tensor& x, const nb::args& shape) { return reshaped(x, variadic("reshape", "shape", shape)); },
-          nb::sig("def reshape(self, *shape: int | Sequence[int]) -> Tensor"),
+          nb::sig("def reshape(self, *shape: int | Sequence[int]) -> Tensor"), kView,
           R"(The same elements in another shape: as `gabbro.reshape`.
 
 >>> gb.tensor([1, 2, 3, 4]).reshape(2, -1).shape
@@ -102,28 +105,28 @@ void bind_methods(TensorClass& tensor) {
       .def(
           "permute",
           [](const Tensor& x, const nb::args& axes) { return permuted(x, variadic("permute", "axes", axes)); },
-          nb::sig("def permute(self, *axes: int | Sequence[int]) -> Tensor"),
+          nb::sig("def permute(self, *axes: int | Sequence[int]) -> Tensor"), kView,
           R"(The axes in another order: as `gabbro.permute_dims`.
 
 >>> gb.tensor([[1, 2, 3]]).permute(1, 0).shape
 (3, 1)
 )")
-      .def("transpose", swapaxes, nb::arg("axis0") = -2, nb::arg("axis1") = -1,
+      .def("transpose", swapaxes, nb::arg("axis0") = -2, nb::arg("axis1") = -1, kView,
            R"(With two axes swapped.
 
 >>> gb.tensor([[1, 2, 3]]).transpose().shape
 (3, 1)
 )")
-      .def_prop_ro("T", transposed, "With the axes in the opposite order.")
-      .def_prop_ro("mT", matrix_transpose, "With the last two axes swapped.")
-      .def("flatten", flatten, nb::arg("start_axis") = 0, nb::arg("end_axis") = -1, "As `gabbro.flatten`.")
-      .def("squeeze", squeezed, nb::arg("axis") = nb::none(), "As `gabbro.squeeze`.")
-      .def("expand_dims", expanded, nb::arg("axis") = Integers{{0}}, "As `gabbro.expand_dims`.")
-      .def("swapaxes", swapaxes, nb::arg("axis0"), nb::arg("axis1"), "As `gabbro.swapaxes`.")
-      .def("moveaxis", moved, nb::arg("source"), nb::arg("destination"), "As `gabbro.moveaxis`.")
-      .def("unstack", unstacked, nb::arg("axis") = 0, "As `gabbro.unstack`.")
-      .def("split", parts, nb::arg("indices_or_sections"), nb::arg("axis") = 0, "As `gabbro.split`.")
-      .def("broadcast_to", broadcasted, nb::arg("shape"), "As `gabbro.broadcast_to`.");
+      .def_prop_ro("T", transposed, kView, "With the axes in the opposite order.")
+      .def_prop_ro("mT", matrix_transpose, kView, "With the last two axes swapped.")
+      .def("flatten", flatten, nb::arg("start_axis") = 0, nb::arg("end_axis") = -1, kView, "As `gabbro.flatten`.")
+      .def("squeeze", squeezed, nb::arg("axis") = nb::none(), kView, "As `gabbro.squeeze`.")
+      .def("expand_dims", expanded, nb::arg("axis") = Integers{{0}}, kView, "As `gabbro.expand_dims`.")
+      .def("swapaxes", swapaxes, nb::arg("axis0"), nb::arg("axis1"), kView, "As `gabbro.swapaxes`.")
+      .def("moveaxis", moved, nb::arg("source"), nb::arg("destination"), kView, "As `gabbro.moveaxis`.")
+      .def("unstack", unstacked, nb::arg("axis") = 0, kView, "As `gabbro.unstack`.")
+      .def("split", parts, nb::arg("indices_or_sections"), nb::arg("axis") = 0, kView, "As `gabbro.split`.")
+      .def("broadcast_to", broadcasted, nb::arg("shape"), kView, "As `gabbro.broadcast_to`.");
 }
 
 }  // namespace
@@ -133,7 +136,7 @@ void bind_views(nb::module_& m, TensorClass& tensor) {
   m.def(
       "reshape", [](const Tensor& x, const Integers& shape, nb::handle) { return reshaped(x, shape.values); },
       nb::arg("x"), nb::arg("shape"), nb::kw_only(), nb::arg("copy") = nb::none(),
-      nb::sig("def reshape(x: Tensor, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor"),
+      nb::sig("def reshape(x: Tensor, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor"), kView,
       R"(The same elements, in row-major order, in another shape.
 
 Parameters
@@ -143,7 +146,7 @@ x : Tensor
 shape : int or tuple of int
     With as many elements. One length may be -1: what is left for it.
 copy : bool, optional
-    Makes no difference: tensors do not change.
+    Makes no difference: the result is a view where the layout of `x` allows it.
 
 Returns
 -------
@@ -161,7 +164,7 @@ tensor([[1, 2],
 )");
   m.def(
       "permute_dims", [](const Tensor& x, const Integers& axes) { return permuted(x, axes.values); }, nb::arg("x"),
-      nb::arg("axes"), R"(The axes in another order.
+      nb::arg("axes"), kView, R"(The axes in another order.
 
 Parameters
 ----------
@@ -185,7 +188,7 @@ tensor([[1, 3],
         [2, 4]])
 )");
   m.attr("permute") = m.attr("permute_dims");
-  m.def("broadcast_to", broadcasted, nb::arg("x"), nb::arg("shape"),
+  m.def("broadcast_to", broadcasted, nb::arg("x"), nb::arg("shape"), kView,
         R"(Repeated along new axes and axes of length 1, without a copy.
 
 Parameters
@@ -209,7 +212,7 @@ ValueError
 tensor([[1, 2],
         [1, 2]])
 )");
-  m.def("flatten", flatten, nb::arg("x"), nb::arg("start_axis") = 0, nb::arg("end_axis") = -1,
+  m.def("flatten", flatten, nb::arg("x"), nb::arg("start_axis") = 0, nb::arg("end_axis") = -1, kView,
         R"(Axes made one, in row-major order.
 
 Parameters
@@ -232,7 +235,7 @@ ValueError
 >>> gb.flatten(gb.tensor([[1, 2], [3, 4]]))
 tensor([1, 2, 3, 4])
 )");
-  m.def("squeeze", squeezed, nb::arg("x"), nb::arg("axis") = nb::none(), R"(Without axes of length 1.
+  m.def("squeeze", squeezed, nb::arg("x"), nb::arg("axis") = nb::none(), kView, R"(Without axes of length 1.
 
 Parameters
 ----------
@@ -254,7 +257,7 @@ ValueError
 >>> gb.squeeze(gb.ones((1, 2, 1)), axis=0).shape
 (2, 1)
 )");
-  m.def("expand_dims", expanded, nb::arg("x"), nb::arg("axis") = Integers{{0}}, R"(With new axes of length 1.
+  m.def("expand_dims", expanded, nb::arg("x"), nb::arg("axis") = Integers{{0}}, kView, R"(With new axes of length 1.
 
 Parameters
 ----------
@@ -276,7 +279,7 @@ ValueError, which is an IndexError as well
 >>> gb.expand_dims(gb.ones(3), axis=(0, -1)).shape
 (1, 3, 1)
 )");
-  m.def("moveaxis", moved, nb::arg("x"), nb::arg("source"), nb::arg("destination"),
+  m.def("moveaxis", moved, nb::arg("x"), nb::arg("source"), nb::arg("destination"), kView,
         R"(Axes moved to other places; the others stay in order.
 
 Parameters
@@ -299,7 +302,7 @@ ValueError
 >>> gb.moveaxis(gb.ones((2, 3, 4)), 0, -1).shape
 (3, 4, 2)
 )");
-  m.def("swapaxes", swapaxes, nb::arg("x"), nb::arg("axis0"), nb::arg("axis1"), R"(With two axes swapped: a view.
+  m.def("swapaxes", swapaxes, nb::arg("x"), nb::arg("axis0"), nb::arg("axis1"), kView, R"(With two axes swapped: a view.
 
 Raises
 ------
@@ -309,7 +312,7 @@ ValueError
 >>> gb.swapaxes(gb.ones((2, 3, 4)), 0, -1).shape
 (4, 3, 2)
 )");
-  m.def("transpose", swapaxes, nb::arg("x"), nb::arg("axis0") = -2, nb::arg("axis1") = -1,
+  m.def("transpose", swapaxes, nb::arg("x"), nb::arg("axis0") = -2, nb::arg("axis1") = -1, kView,
         R"(With two axes swapped, of a matrix rows and columns: a view.
 
 Raises
@@ -320,7 +323,7 @@ ValueError
 >>> gb.transpose(gb.ones((2, 3))).shape
 (3, 2)
 )");
-  m.def("matrix_transpose", matrix_transpose, nb::arg("x"), R"([..., M, N] as [..., N, M]: a view.
+  m.def("matrix_transpose", matrix_transpose, nb::arg("x"), kView, R"([..., M, N] as [..., N, M]: a view.
 
 Raises
 ------
@@ -346,7 +349,7 @@ ValueError
 >>> a.shape, b.shape
 ((2, 3), (2, 3))
 )");
-  m.def("unstack", unstacked, nb::arg("x"), nb::arg("axis") = 0, R"(The slices along an axis, without it: views.
+  m.def("unstack", unstacked, nb::arg("x"), nb::arg("axis") = 0, kView, R"(The slices along an axis, without it: views.
 
 Raises
 ------
@@ -356,7 +359,7 @@ ValueError
 >>> gb.unstack(gb.tensor([[1, 2], [3, 4]]), axis=1)
 (tensor([1, 3]), tensor([2, 4]))
 )");
-  m.def("split", parts, nb::arg("x"), nb::arg("indices_or_sections"), nb::arg("axis") = 0,
+  m.def("split", parts, nb::arg("x"), nb::arg("indices_or_sections"), nb::arg("axis") = 0, kView,
         R"(Parts along an axis, as numpy.split: views.
 
 Parameters

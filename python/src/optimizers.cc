@@ -6,6 +6,7 @@
 
 #include "python/src/checked.h"
 #include "python/src/nn.h"
+#include "python/src/views.h"
 
 namespace gabbro::python {
 namespace {
@@ -28,6 +29,13 @@ void compute(std::vector<Tensor> tensors) {
   if (tensors.empty()) return;
   for (Tensor& left : left_to_compute(tensors.front().device())) tensors.push_back(std::move(left));
   evaluate(tensors);
+}
+
+// Views of an optimizer's parameters follow a step.
+FollowedSlots followed_parameters(const train::Optimizer& optimizer) {
+  FollowedSlots followed;
+  for (size_t group = 0; group < optimizer.groups(); ++group) followed.add(optimizer.parameters(group));
+  return followed;
 }
 
 template <class O, class Options>
@@ -104,7 +112,9 @@ void bind_scaler(nb::module_& m) {
       .def("step",
            [](train::LossScaler& self, train::Optimizer& optimizer) {
              require_no_trace();
+             const FollowedSlots followed = followed_parameters(optimizer);
              self.step(optimizer);
+             followed.follow();
              std::vector<Tensor> tensors = optimizer.tensors();
              for (const Tensor& tensor : self.tensors()) tensors.push_back(tensor);
              compute(std::move(tensors));
@@ -126,7 +136,9 @@ void bind_optimizers(nb::module_& m) {
       .def("step",
            [](train::Optimizer& self) {
              require_no_trace();
+             const FollowedSlots followed = followed_parameters(self);
              self.step();
+             followed.follow();
              compute(self.tensors());
            })
       .def("zero_grad",

@@ -2,6 +2,7 @@
 // dropped, whose inputs are found through their other references.
 #include "python/src/pending.h"
 #include "python/src/fork.h"
+#include "python/src/views.h"
 
 #include <algorithm>
 #include <deque>
@@ -133,10 +134,18 @@ constexpr Observer kObserver = {
 
 destructor original_dealloc = nullptr;
 
+void forget_view(Tensor& tensor) {
+  try {
+    forget_place(tensor);
+  } catch (const std::exception&) {  // out of memory
+  }
+}
+
 // tp_dealloc of Tensor.
 void dealloc(PyObject* self) {
   if (nb::inst_ready(self)) {
-    const Tensor& tensor = *nb::inst_ptr<Tensor>(self);
+    Tensor& tensor = *nb::inst_ptr<Tensor>(self);
+    forget_view(tensor);
     if (tensor.defined() && !tensor.has_value() && tensor.sole_owner()) {
       try {
         work().dropped(tensor);
@@ -144,6 +153,12 @@ void dealloc(PyObject* self) {
       }
     }
   }
+  original_dealloc(self);
+}
+
+// tp_dealloc of Parameter.
+void dealloc_parameter(PyObject* self) {
+  if (nb::inst_ready(self)) forget_view(*nb::inst_ptr<Tensor>(self));
   original_dealloc(self);
 }
 
@@ -159,6 +174,7 @@ void compute_pending(const std::shared_ptr<Device>& device) {
 std::pair<size_t, size_t> pending_counts() { return work().counts(); }
 
 destructor tensor_dealloc() { return dealloc; }
+destructor parameter_dealloc() { return dealloc_parameter; }
 
 void watch_pending_work() {
   auto* const type = reinterpret_cast<PyTypeObject*>(nb::type<nn::Module>().ptr());  // with nanobind's own function

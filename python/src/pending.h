@@ -12,8 +12,9 @@ void compute_pending(const std::shared_ptr<Device>& device);
 // How many large results are held, and how many dropped ones are known: for tests.
 std::pair<size_t, size_t> pending_counts();
 
-// The slot Py_tp_dealloc of the class Tensor.
+// The slots Py_tp_dealloc of the classes Tensor and Parameter.
 destructor tensor_dealloc();
+destructor parameter_dealloc();
 // After all classes are bound.
 void watch_pending_work();
 

@@ -2,6 +2,7 @@
 
 #include "python/src/bind.h"
 #include "python/src/pending.h"
+#include "python/src/views.h"
 #include "src/base/error.h"
 #include "src/ops/ops.h"
 
@@ -10,8 +11,9 @@ namespace {
 
 constexpr const char* kDoc = R"(An array of numbers of one dtype on one device.
 
-Operations record what is to be computed; reading a value (`eval`, `item`, `numpy`, printing) computes it. A tensor does
-not change: ``x += y`` and ``x[i] = y`` give the name another value. Made by `tensor`, `asarray`, `zeros` and the like.
+Operations record what is to be computed; reading a value (`eval`, `item`, `numpy`, printing) computes it. A write
+(``x += y``, ``x[i] = y``) is seen by all views of the same elements, and not by what was computed before. Made by
+`tensor`, `asarray`, `zeros` and the like.
 
 >>> x = gb.tensor([[1.0, 2.0], [3.0, 4.0]])
 >>> x.shape, x.dtype
@@ -92,7 +94,7 @@ TensorClass bind_tensor(nb::module_& m) {
           [](const Tensor& x, nb::handle device) {
             return tensor_of(nb::cast(x), {.device = device_argument(device)});
           },
-          nb::arg("device"), nb::sig("def to(self, device: DeviceLike) -> Tensor"),
+          nb::arg("device"), nb::sig("def to(self, device: DeviceLike) -> Tensor"), nb::call_policy<ViewOfFirst>(),
           R"(The same numbers on another device: itself where it is there already. Evaluates the tensor.
 
 >>> gb.tensor([1.0]).to("cpu").device
@@ -104,7 +106,8 @@ gabbro.Device('cpu')
             return tensor_of(nb::cast(x), {.device = device_argument(device)});
           },
           nb::arg("device"), nb::kw_only(), nb::arg("stream") = nb::none(),
-          nb::sig("def to_device(self, device: DeviceLike, *, stream: Any = None) -> Tensor"), "As `to`.")
+          nb::sig("def to_device(self, device: DeviceLike, *, stream: Any = None) -> Tensor"),
+          nb::call_policy<ViewOfFirst>(), "As `to`.")
       .def(
           "__array_namespace__",
           [](const Tensor&, std::optional<std::string> version) {

@@ -21,19 +21,15 @@ def test_a_loop_of_assignments(rng, dtype):
 
 
 def test_nothing_else_changes():
-    array = np.zeros(4, "float32")
-    x = gb.asarray(array)
+    x = gb.zeros(4)
     x[0] = 1
-    assert array.tolist() == [0, 0, 0, 0]
     x[1] = 2
     for seen in (x.numpy(), np.from_dlpack(x), memoryview(x)):
         x[2] = x[2].item() + 5
         assert np.asarray(seen).tolist() != x.tolist()
-    view, pending, same = x[1:3], x * 2, x
-    view.eval()
+    pending, same = x * 2, x
     before = x.tolist()
     x[1] = 9
-    assert view.tolist() == before[1:3]
     assert pending.tolist() == [2 * value for value in before]
     assert same is x and x.tolist()[1] == 9
 

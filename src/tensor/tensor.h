@@ -9,12 +9,23 @@
 
 namespace gabbro {
 
+// Data that a language's binding keeps with a tensor. Copies of a state do not take it along.
+struct Attachment {
+  std::shared_ptr<void> held;
+
+  Attachment() = default;
+  Attachment(const Attachment&) {}
+  Attachment& operator=(const Attachment&) { return *this; }
+};
+
 struct TensorState : TensorFacts {
   // With a value: its memory (freed with the last handle) and the layout of the elements in it.
   std::shared_ptr<void> storage;
   Layout layout;
 
   int output = 0;  // without one: which output of `node` it is
+
+  Attachment attachment;
 };
 
 inline Tensor::Tensor(std::shared_ptr<TensorState> state) : facts_(std::move(state)) {}
