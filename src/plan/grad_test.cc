@@ -243,12 +243,19 @@ TEST(TrainingStep, AnOutputThatNobodyHoldsIsLeftWithItsNode) {
   EXPECT_EQ(std::ranges::count(names, "scatter_add"), 1);
 }
 
-TEST(TrainingStep, WithoutGradientsNothingIsKept) {
+TEST(Eval, KeepsIntermediatesThatSomeoneHolds) {
   const Tensor w = parameter(Shape{4});
   const NoGrad no_grad;
-  const Tensor h = exp(w), y = total(h);
+  std::weak_ptr<TensorState> read;
+  const Tensor held = exp(w);
+  const Tensor y = [&] {
+    const Tensor shifted = held + w;
+    read = shifted.shared_state();
+    return total(shifted * w);
+  }();
   eval(std::span(&y, 1));
-  EXPECT_FALSE(h.has_value());
+  EXPECT_TRUE(held.has_value());
+  EXPECT_TRUE(read.expired()) << "no one holds it, so it was not kept";
 }
 
 // A deep perceptron of equal layers.
