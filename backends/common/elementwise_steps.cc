@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "backends/common/primitives.h"
+#include "src/base/half.h"
 
 namespace gabbro::abi {
 namespace {
@@ -83,6 +84,10 @@ uint64_t ElementwiseStep::constant_bits() const {
     std::memcpy(&bits, &narrow, sizeof narrow);
   } else if (dtype == DType::f64) {
     std::memcpy(&bits, &constant, sizeof constant);
+  } else if (dtype == DType::f16) {
+    bits = float_to_half_bits(narrow);
+  } else if (dtype == DType::bf16) {
+    bits = float_to_bfloat_bits(narrow);
   } else {  // the low bytes come first
     const int64_t whole = held_within(constant, dtype);
     std::memcpy(&bits, &whole, sizeof whole);

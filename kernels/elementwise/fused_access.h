@@ -20,6 +20,14 @@ template <>
 GPU_FUNCTION inline float fused_constant<float>(const FusedElementwiseArgs& a, int number) {
   return bits_to_float(static_cast<u32>(a.constants[number]));
 }
+template <>
+GPU_FUNCTION inline Half fused_constant<Half>(const FusedElementwiseArgs& a, int number) {
+  return {static_cast<u16>(a.constants[number])};
+}
+template <>
+GPU_FUNCTION inline BFloat fused_constant<BFloat>(const FusedElementwiseArgs& a, int number) {
+  return {static_cast<u16>(a.constants[number])};
+}
 
 // Offset of element `at` of a strided input.
 GPU_FUNCTION inline i64 fused_offset(const FusedElementwiseArgs& a, int input, i64 at) {

@@ -60,6 +60,8 @@ std::string_view function_name(std::string_view op) {
   return found == std::end(kFunctions) ? std::string_view() : found->second;
 }
 
+bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
 // The C++ expression of a step on the elements of its operands.
 std::string expression(const abi::ElementwiseStep& step, const std::vector<DType>& operands) {
   const auto value = [&](size_t i) { return fmt::format("v{}", step.operands[i]); };
@@ -70,10 +72,13 @@ std::string expression(const abi::ElementwiseStep& step, const std::vector<DType
     return step.dtype == DType::boolean ? call + ".value" : call;
   }
   if (step.op == "where") return fmt::format("{} != 0 ? {} : {}", value(0), value(1), value(2));
-  if (step.op == "clamp") return fmt::format("Minimum::of(Maximum::of({}, {}), {})", value(0), value(1), value(2));
-  std::vector<std::string> values;
-  for (size_t i = 0; i < operands.size(); ++i) values.push_back(value(i));
-  return fmt::format("{}::of({})", function_name(step.op), fmt::join(values, ", "));
+  std::vector<std::string> values;  // f16 and bf16 are computed in f32, and rounded
+  for (size_t i = 0; i < operands.size(); ++i)
+    values.push_back(is_half(operands[i]) ? fmt::format("to_float({})", value(i)) : value(i));
+  const std::string computed =
+      step.op == "clamp" ? fmt::format("Minimum::of(Maximum::of({}, {}), {})", values[0], values[1], values[2])
+                         : fmt::format("{}::of({})", function_name(step.op), fmt::join(values, ", "));
+  return is_half(step.dtype) ? fmt::format("converted<{}>({})", type_name(step.dtype), computed) : computed;
 }
 
 // Whether there is a kernel of the op alone, so a function in kernels/elementwise/elementwise.h for these types.

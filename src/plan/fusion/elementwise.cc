@@ -11,7 +11,6 @@
 
 #include <fmt/ranges.h>
 
-#include "src/base/half.h"
 #include "src/plan/fusion/rules.h"
 
 namespace gabbro {
@@ -22,13 +21,6 @@ const Op kElementwise = {.name = "elementwise"};
 // Limits that kernels accept (docs/fused_ops.md).
 constexpr size_t kMostInputs = 8, kMostConstants = 16, kMostOutputs = 4, kMostOps = 32;
 constexpr double kMostExact = 0x1p53;  // whole numbers up to here are doubles
-
-// The result of these on f16 or bf16 values needs no rounding.
-bool is_exact(const Op* op) {
-  constexpr const Op* kExact[] = {&kNeg,   &kAbs,  &kRelu, &kMaximum, &kMinimum, &kWhere,
-                                  &kClamp, &kSign, &kCeil, &kFloor,   &kRound,   &kTrunc};
-  return std::ranges::find(kExact, op) != std::end(kExact);
-}
 
 // Start of an iota: an integer for i64.
 double start_of(const Attributes& attributes) {
@@ -45,8 +37,8 @@ struct Chain {
   std::vector<int> members;
 };
 
-// Writes the attribute `steps` of a group: the ops in order. f16 and bf16 are computed in f32, and each op's result is
-// rounded, so that it is the same whether or not the op became a part of a chain.
+// Writes the attribute `steps` of a group: the ops in order, each with the dtype of its result. f16 and bf16 are
+// rounded after each step, so that a value is the same whether or not its op became a part of a chain.
 class StepWriter {
  public:
   explicit StepWriter(const Program& program) : program_(program) {}
@@ -55,55 +47,23 @@ class StepWriter {
 
   // A number of the value's dtype that is the same everywhere. All inputs come before.
   void add_constant(int value, double number) {
-    const DType dtype = dtype_of(value);
-    if (dtype == DType::f16) number = half_bits_to_float(float_to_half_bits(static_cast<float>(number)));
-    if (dtype == DType::bf16) number = bfloat_bits_to_float(float_to_bfloat_bits(static_cast<float>(number)));
-    (is_half(dtype) ? wide_ : numbers_)[value] =
-        write_step(fmt::format("const {} {:.17g}", dtype_name(is_half(dtype) ? DType::f32 : dtype), number));
+    numbers_[value] = write_step(fmt::format("const {} {:.17g}", dtype_name(dtype_of(value)), number));
   }
 
   void add(const Instruction& instruction) {
-    const int output = instruction.outputs[0];
-    const DType dtype = dtype_of(output);
-    const bool is_cast = instruction.op == &kCast, computed = is_half(dtype) && !is_cast;
     std::vector<int> operands;
-    for (const int input : instruction.inputs) operands.push_back(wide(input));
-    if (is_cast && dtype == DType::f32 && is_half(dtype_of(instruction.inputs[0]))) {
-      wide_[output] = operands[0];
-    } else if (computed) {
-      const int number = write(*instruction.op, DType::f32, operands);
-      if (is_exact(instruction.op)) {
-        wide_[output] = number;
-      } else {
-        numbers_[output] = write(kCast, dtype, {number});
-      }
-    } else {
-      numbers_[output] = write(*instruction.op, dtype, operands);
-    }
+    for (const int input : instruction.inputs) operands.push_back(numbers_.at(input));
+    const int output = instruction.outputs[0];
+    numbers_[output] = write_step(
+        fmt::format("{} {} {}", instruction.op->name, dtype_name(dtype_of(output)), fmt::join(operands, " ")));
   }
 
-  // The number of the value in its own dtype.
-  int result(int value) {
-    if (const auto found = numbers_.find(value); found != numbers_.end()) return found->second;
-    if (!is_half(dtype_of(value))) return wide_.at(value);  // of a cast to f32
-    return numbers_[value] = write(kCast, dtype_of(value), {wide_.at(value)});
-  }
+  int result(int value) const { return numbers_.at(value); }
 
   const std::string& text() const { return text_; }
 
  private:
   DType dtype_of(int value) const { return program_.values[value].dtype; }
-
-  // The number of the value; f16 and bf16 values as f32.
-  int wide(int value) {
-    if (const auto found = wide_.find(value); found != wide_.end()) return found->second;
-    if (!is_half(dtype_of(value))) return numbers_.at(value);
-    return wide_[value] = write(kCast, DType::f32, {numbers_.at(value)});
-  }
-
-  int write(const Op& op, DType dtype, const std::vector<int>& operands) {
-    return write_step(fmt::format("{} {} {}", op.name, dtype_name(dtype), fmt::join(operands, " ")));
-  }
 
   int write_step(const std::string& step) {
     text_ += (text_.empty() ? "" : "; ") + step;
@@ -111,7 +71,7 @@ class StepWriter {
   }
 
   const Program& program_;
-  std::map<int, int> numbers_, wide_;  // by value
+  std::map<int, int> numbers_;  // by value
   std::string text_;
   int next_ = 0;
 };
