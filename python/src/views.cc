@@ -279,6 +279,7 @@ void write(const char* op, const std::shared_ptr<Relation>& relation, const Tens
   if (root->place == nullptr) {
     if (journal != nullptr) journal->push_back({root, root->value});
     root->value = whole;
+    if (root->is_memory) root->sharing.push_back(whole.shared_state());  // which pending views read
   }
   for (const auto& [other, fresh] : values) give(other, fresh, as_data);
 }
