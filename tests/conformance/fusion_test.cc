@@ -217,7 +217,7 @@ TEST(Fusion, ProductsTakeABiasAndAnActivation) {
     const Tensor x = make(Shape{3, 5, 24}), weight = make(Shape{16, 24}), bias = make(Shape{16}),
                  transposed = permute(weight, {1, 0});
     for (const auto& [name, activation] : activations) {
-      const auto expect_one = [&](const char* what, const std::function<Tensor(const Tensor&)>& product) {
+      const auto expect_one = [&](const char* what, bool is_sum, const std::function<Tensor(const Tensor&)>& product) {
         SCOPED_TRACE(fmt::format("{} {} {}", what, dtype_name(dtype), name));
         Tensor alone = product(x);
         eval(std::span(&alone, 1));
@@ -228,11 +228,15 @@ TEST(Fusion, ProductsTakeABiasAndAnActivation) {
           ASSERT_NEAR(actual[i], expected[i], rounding * (std::fabs(expected[i]) + 5)) << "element " << i;
         if (!library || (std::string_view(device->facts().id).starts_with("cuda") && std::string_view(name) == "silu"))
           return;
-        EXPECT_EQ(Compiled([&] { return std::vector{activation(product(x))}; }).plan().steps().size(), 1U);
+        // f16 and bf16 are rounded between two ops, which these keep to.
+        const bool is_exact = std::string_view(name) == "none" || std::string_view(name) == "relu";
+        const bool is_rounded = dtype != DType::f32 && (is_sum || !is_exact);
+        const size_t steps = Compiled([&] { return std::vector{activation(product(x))}; }).plan().steps().size();
+        EXPECT_TRUE(is_rounded ? steps > 1 : steps == 1) << steps;
       };
-      expect_one("linear", [&](const Tensor& t) { return linear(t, weight, bias); });
-      expect_one("linear without a bias", [&](const Tensor& t) { return linear(t, weight); });
-      expect_one("matmul and a bias", [&](const Tensor& t) { return matmul(t, transposed) + bias; });
+      expect_one("linear", false, [&](const Tensor& t) { return linear(t, weight, bias); });
+      expect_one("linear without a bias", false, [&](const Tensor& t) { return linear(t, weight); });
+      expect_one("matmul and a bias", true, [&](const Tensor& t) { return matmul(t, transposed) + bias; });
     }
   }
 }
@@ -294,8 +298,10 @@ TEST(Fusion, NormsTakeTheSumBeforeAndTheActivationBehind) {
     const Tensor y = done(conv2d(image, kernel)), normal = done(norm(y));
     expect("conv, batch_norm, relu", dtype, 2, {done(relu(normal))},
            [&] { return Outputs{relu(norm(conv2d(image, kernel)))}; });
-    expect("batch_norm, silu", dtype, 1, {done(silu(normal))}, [&] { return Outputs{silu(norm(y))}; });
-    expect("batch_norm, gelu_tanh", dtype, 1, {done(gelu(normal, true))}, [&] { return Outputs{gelu(norm(y), true)}; });
+    const size_t launches = dtype == DType::f32 ? 1 : 2;  // f16 and bf16 are rounded before
+    expect("batch_norm, silu", dtype, launches, {done(silu(normal))}, [&] { return Outputs{silu(norm(y))}; });
+    expect("batch_norm, gelu_tanh", dtype, launches, {done(gelu(normal, true))},
+           [&] { return Outputs{gelu(norm(y), true)}; });
   }
 }
 
