@@ -1,11 +1,13 @@
 # The device that ./quickstart builds for: finds tool chains, and says what to install. Sourced by ./quickstart.
 # tools/packages.sh is sourced before. GABBRO_TOOLCHAIN_ROOT stands for / of /opt, /usr and /etc (tests).
+# `rocm_trees` are the folders of ROCm that `gabbro_survey --rocm-trees` lists.
 # shellcheck shell=bash
 # shellcheck disable=SC2034  # the results are used by those who source this file
 
 least_rocm=7   # older compilers lack targets, and older headers of hipBLASLt differ
 least_cuda=12  # the first nvcc with C++20
 toolchain_root=${GABBRO_TOOLCHAIN_ROOT:-}
+rocm_trees=()
 
 # version_of PROGRAM PATTERN: "7.2" of the first line of `PROGRAM --version` that matches.
 version_of() { "$1" --version 2>/dev/null | sed -n "s/.*$2\([0-9][0-9]*\.[0-9][0-9]*\).*/\1/p" | sed -n 1p; }
@@ -50,9 +52,7 @@ processor_sets() {
 newest_first() { printf '%s\n' "$@" | sort -rV; }
 
 find_hipcc() {
-  local folders
-  mapfile -t folders < <(newest_first "$toolchain_root"/opt/rocm-*/bin)
-  find_compiler hipcc 'HIP version: *' "$least_rocm" ${ROCM_PATH:+"$ROCM_PATH/bin"} "$toolchain_root/opt/rocm/bin" "${folders[@]}"
+  find_compiler hipcc 'HIP version: *' "$least_rocm" "${rocm_trees[@]/%//bin}"
 }
 
 find_nvcc() {

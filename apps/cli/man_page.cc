@@ -79,6 +79,7 @@ std::string man_page(const CommandFacts& root) {
       ".TP\nGABBRO_TUNE\n1: shapes without a measurement are measured when a model first needs them.\n"
       ".TP\nGABBRO_CPU\nForces an instruction set of the CPU backend: scalar, avx2, avx512.\n"
       ".TP\nGABBRO_PLUGIN_PATH\nThe folder of the backend plugins, libgabbro_*.so.\n"
+      ".TP\nGABBRO_HIP_PATH\nThe library libamdhip64 of AMD's HIP, or its folder: only that is tried.\n"
       ".TP\nGABBRO_SYSFS_ROOT\nA recorded machine that \\fBdevices\\fR, \\fBdoctor\\fR and \\fBfit\\fR read in place "
       "of this one.\n"
       ".TP\nHIP_VISIBLE_DEVICES, ROCR_VISIBLE_DEVICES, CUDA_VISIBLE_DEVICES\n"

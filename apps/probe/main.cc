@@ -1,5 +1,7 @@
 // gabbro_probe hip|cuda: loads a GPU runtime, asks it for its devices, and prints "key=value" lines. The library starts
-// it with a time limit (src/backend/discovery/runtime_probe.cc), since a runtime may hang or end the process.
+// it with a time limit (src/backend/discovery/runtime_probe.cc), since a runtime may hang or end the process. For hip:
+//   --loaded FILE      the copy of HIP that the asking process has loaded
+//   --packages FOLDER  site-packages of its Python environment; several are possible
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/prctl.h>
@@ -11,6 +13,8 @@
 #include <cstdlib>
 #include <string>
 #include <vector>
+
+#include "src/base/hip/search.h"
 
 namespace {
 
@@ -31,21 +35,25 @@ int end_with(const std::string& error) {
   return end("failed");
 }
 
-void* load(const std::vector<std::string>& names) {
-  std::string why;
-  for (const std::string& name : names) {
-    if (void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-      link_map* map = nullptr;
-      if (::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0) say("path", map->l_name);
-      return library;
-    }
-    // The first name is the usual one; a library that is there but lacks another one is worth more than "not found".
-    const std::string error = ::dlerror();
-    if (why.empty() || error.find("No such file") == std::string::npos) why = error;
+void* load_cuda() {
+  void* library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    say("error", ::dlerror());
+    end("missing");
   }
-  say("error", why);
-  end("missing");
-  return nullptr;
+  link_map* map = nullptr;
+  if (::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0) say("path", map->l_name);
+  return library;
+}
+
+void* load_hip(const gabbro::hip_search::Settings& settings) {
+  const gabbro::hip_search::Found found = gabbro::hip_search::open_hip(settings);
+  if (found.library == nullptr) {
+    say("error", found.problem);
+    end("missing");
+  }
+  say("path", found.path);
+  return found.library;
 }
 
 template <class Function>
@@ -60,13 +68,8 @@ void add_device(std::string& devices, const char* address) {
   devices += address;
 }
 
-int probe_hip() {
-  std::vector<std::string> names = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"};
-  const char* rocm = std::getenv("ROCM_PATH");
-  for (const std::string folder : {rocm != nullptr ? rocm : "", "/opt/rocm"}) {
-    if (!folder.empty()) names.push_back(folder + "/lib/libamdhip64.so");
-  }
-  void* library = load(names);
+int probe_hip(const gabbro::hip_search::Settings& settings) {
+  void* library = load_hip(settings);
   const auto text = symbol<const char*(int)>(library, "hipGetErrorString");
   int version = 0, count = 0;
   if (symbol<int(int*)>(library, "hipRuntimeGetVersion")(&version) == 0) {
@@ -87,7 +90,7 @@ int probe_hip() {
 }
 
 int probe_cuda() {
-  void* library = load({"libcuda.so.1"});
+  void* library = load_cuda();
   const auto text = symbol<int(int, const char**)>(library, "cuGetErrorString");
   int version = 0, count = 0;
   if (symbol<int(int*)>(library, "cuDriverGetVersion")(&version) == 0) {
@@ -119,9 +122,21 @@ int main(int argc, char** argv) {
   ::setrlimit(RLIMIT_CORE, &none);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::alarm(kLongest);
-  const std::string kind = argc == 2 ? argv[1] : "";
-  if (kind == "hip") return probe_hip();
-  if (kind == "cuda") return probe_cuda();
-  std::fprintf(stderr, "gabbro_probe: error: expected one argument, hip or cuda\n");
+  const std::string kind = argc >= 2 ? argv[1] : "";
+  auto settings = gabbro::hip_search::Settings::of_process();
+  bool understood = argc % 2 == 0;
+  for (int i = 2; understood && i < argc; i += 2) {
+    const std::string option = argv[i];
+    if (option == "--loaded") {
+      settings.loaded = argv[i + 1];
+    } else if (option == "--packages") {
+      settings.packages.emplace_back(argv[i + 1]);
+    } else {
+      understood = false;
+    }
+  }
+  if (understood && kind == "hip") return probe_hip(settings);
+  if (understood && argc == 2 && kind == "cuda") return probe_cuda();
+  std::fprintf(stderr, "gabbro_probe: error: expected hip [--loaded FILE] [--packages FOLDER]... or cuda\n");
   return 2;
 }

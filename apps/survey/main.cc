@@ -2,10 +2,12 @@
 //   backend|id|target|name|reason|fix
 // `target` is what the kernels are compiled for ("gfx1100", "89"), empty where it is not known; `reason` is empty where
 // the kernel lets this user compute on the card. Asks no runtime and loads no plugin.
+// gabbro_survey --rocm-trees: one line per folder that ROCm may be installed in, in the order of the search for HIP.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "src/backend/discovery/compute_capability.h"
 #include "src/backend/discovery/machine.h"
 #include "src/backend/discovery/usability.h"
+#include "src/base/hip/folders.h"
 
 namespace {
 
@@ -44,7 +47,12 @@ std::string field(std::string text) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "--rocm-trees") == 0) {
+    const auto settings = gabbro::hip_search::Settings::of_process();
+    for (const std::string& tree : gabbro::hip_search::rocm_trees(settings)) std::puts(tree.c_str());
+    return 0;
+  }
   const Machine machine = read_machine();
   std::vector<Found> all;
   for (const Card& card : machine.cards) all.push_back({&card, judge_kernel(machine, card)});

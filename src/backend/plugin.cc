@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace gabbro {
 namespace {
@@ -56,10 +58,15 @@ bool is_plugin(const fs::path& path) {
   return file.starts_with(kPrefix) && file.ends_with(kSuffix) && file.size() > kPrefix.size() + kSuffix.size();
 }
 
+// "cpu" of libgabbro_cpu.so.
+std::string name_of(const fs::path& file) {
+  const std::string name = file.filename().string();
+  return name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+}
+
 Plugin load(const fs::path& file) {
   Plugin plugin;
-  const std::string stem = file.filename().string();
-  plugin.name = stem.substr(kPrefix.size(), stem.size() - kPrefix.size() - kSuffix.size());
+  plugin.name = name_of(file);
   void* handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     plugin.reason = ::dlerror();
@@ -107,14 +114,28 @@ std::string plugin_path_problem() {
   return found ? "" : fmt::format("GABBRO_PLUGIN_PATH: {} holds no backend plugin (libgabbro_*.so)", folder);
 }
 
+std::vector<PluginFile> plugin_files(const std::vector<fs::path>& folders) {
+  std::map<std::string, size_t> indices;  // in `files`, by the plugin's name
+  std::vector<PluginFile> files;
+  for (const fs::path& folder : folders) {
+    std::error_code error;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+      if (!is_plugin(at->path())) continue;
+      const auto [known, is_new] = indices.emplace(name_of(at->path()), files.size());
+      if (is_new) files.push_back({.path = at->path(), .skipped = {}});
+      PluginFile& first = files[known->second];
+      std::error_code ignored;
+      if (!fs::equivalent(first.path, at->path(), ignored)) first.skipped.push_back(at->path());
+    }
+  }
+  return files;
+}
+
 std::vector<Plugin> load_plugins() {
   std::vector<Plugin> plugins;
-  for (const fs::path& folder : plugin_folders()) {
-    std::error_code ignored;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
-      if (is_plugin(entry.path())) plugins.push_back(load(entry.path()));
-    }
-    if (!plugins.empty()) break;
+  for (PluginFile& file : plugin_files(plugin_folders())) {
+    plugins.push_back(load(file.path));
+    plugins.back().skipped = std::move(file.skipped);
   }
   std::ranges::sort(plugins, [](const Plugin& a, const Plugin& b) {
     const int x = a.backend != nullptr ? a.backend->score : -1000;

@@ -1,6 +1,8 @@
-// Loads backend plugins: libgabbro_<name>.so in GABBRO_PLUGIN_PATH, next to the library, or in ../lib of the program.
+// Loads backend plugins: libgabbro_<name>.so in GABBRO_PLUGIN_PATH alone, or next to the library and in ../lib of the
+// program.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,14 +12,22 @@
 namespace gabbro {
 
 struct Plugin {
-  std::string name;                       // "cpu", from the file's name
-  const abi::Backend* backend = nullptr;  // null where it could not be loaded
-  std::shared_ptr<void> library;          // keeps the code loaded
-  std::string reason;                     // why it could not be loaded
+  std::string name;                            // "cpu", from the file's name
+  const abi::Backend* backend = nullptr;       // null where it could not be loaded
+  std::shared_ptr<void> library;               // keeps the code loaded
+  std::string reason;                          // why it could not be loaded
+  std::vector<std::filesystem::path> skipped;  // plugins of this name in later folders
 };
 
-// Every plugin of the first folder that has one, by descending score.
+// The plugins of all folders, the first of each name, by descending score.
 std::vector<Plugin> load_plugins();
+
+struct PluginFile {
+  std::filesystem::path path;
+  std::vector<std::filesystem::path> skipped;
+};
+// Their files in folders that are searched in this order.
+std::vector<PluginFile> plugin_files(const std::vector<std::filesystem::path>& folders);
 
 // The fault of GABBRO_PLUGIN_PATH, in one line that names it: not a folder, not readable, or without plugins.
 // Empty: nothing, or it is not set.

@@ -4,12 +4,17 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "src/backend/plugin.h"
 #include "src/base/error.h"
 #include "src/ops/ops.h"
 #include "src/plan/eval.h"
@@ -85,6 +90,32 @@ TEST(Registry, LibrariesThatAreNoPluginsAreListedWithTheReason) {
   EXPECT_THAT(error.what(), HasSubstr("device broken is not usable: "));
   EXPECT_EQ(error_of([] { open_device("auto"); }).code(), ErrorCode::kNoDevice);
   std::filesystem::remove_all(folder);
+}
+
+TEST(Registry, PluginsOfAllFoldersTheFirstOfEachName) {
+  const std::filesystem::path root = testing::TempDir() + "gabbro_plugin_folders_" + std::to_string(::getpid());
+  const auto put = [&](const char* file) {
+    std::filesystem::create_directories((root / file).parent_path());
+    std::ofstream(root / file) << file;
+  };
+  for (const char* file : {"first/libgabbro_cpu.so", "second/libgabbro_cpu.so", "second/libgabbro_rocm.so",
+                           "second/libgabbro.so", "third/libgabbro_cuda.so", "third/libgabbro_cpu.so"}) {
+    put(file);
+  }
+  std::filesystem::create_directory_symlink(root / "first", root / "link");  // the same file is not another plugin
+  const auto files = plugin_files({root / "absent", root / "first", root / "link", root / "second", root / "third"});
+  std::map<std::string, std::vector<std::string>> found;
+  const auto relative = [&](const std::filesystem::path& path) { return path.lexically_relative(root).string(); };
+  for (const PluginFile& file : files) {
+    for (const auto& skipped : file.skipped) found[relative(file.path)].push_back(relative(skipped));
+    found.try_emplace(relative(file.path));
+  }
+  const std::map<std::string, std::vector<std::string>> expected = {
+      {"first/libgabbro_cpu.so", {"second/libgabbro_cpu.so", "third/libgabbro_cpu.so"}},
+      {"second/libgabbro_rocm.so", {}},
+      {"third/libgabbro_cuda.so", {}}};
+  EXPECT_EQ(found, expected);
+  std::filesystem::remove_all(root);
 }
 
 TEST(Registry, NamesOfDevices) {

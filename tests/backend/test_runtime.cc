@@ -1,10 +1,14 @@
 // A GPU runtime that does what GABBRO_TEST_RUNTIME says: the functions that gabbro_probe asks of libamdhip64 and of
-// libcuda, in one library. It answers like one with two cards, hangs, aborts, or fails.
+// libcuda, in one library. It answers like one with two cards, hangs, aborts, or fails. Its version of HIP is in the
+// file hip_version next to it, or 7.2.53211.
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 namespace {
 
@@ -36,6 +40,12 @@ int address(char* text, int size, int device) {
 extern "C" {
 __attribute__((visibility("default"))) int hipRuntimeGetVersion(int* version) {
   *version = 70253211;
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&hipRuntimeGetVersion), &info) != 0) {
+    const std::string path = info.dli_fname;
+    std::ifstream(path.substr(0, path.rfind('/')) + "/hip_version") >> *version;
+    if (*version == 0) *version = 70253211;
+  }
   return 0;
 }
 __attribute__((visibility("default"))) const char* hipGetErrorString(int) { return "unknown error"; }

@@ -28,7 +28,7 @@ PLANS = {
 }
 ROCM_HEADERS = ["hip/hip_runtime_api.h", "rocblas/rocblas.h", "hipblaslt/hipblaslt.h", "hipblas-common/hipblas-common.h"]
 CUDA_HEADERS = ["cuda.h", "nvrtc.h", "cublasLt.h"]
-VARIABLES = ["ROCM_PATH", "CUDA_HOME", "CUDA_PATH", "GABBRO_ROCM_TARGETS", "GABBRO_CUDA_TARGETS"]
+VARIABLES = ["ROCM_PATH", "HIP_PATH", "VIRTUAL_ENV", "CUDA_HOME", "CUDA_PATH", "GABBRO_ROCM_TARGETS", "GABBRO_CUDA_TARGETS"]
 # All that the script runs; the machine's own compilers are out of sight.
 TOOLS = ["bash", "cat", "cut", "dirname", "env", "grep", "id", "realpath", "sed", "sh", "sort", "tr"]
 DEBIAN_12 = 'ID=debian\nVERSION_ID="12"\n'
@@ -167,8 +167,12 @@ class ToolChains(QuickStart):
         self.assertEqual(self.plan("rdna3")[0], "cpu")
         self.assertEqual(self.plan("rdna3", ROCM_PATH=f"{self.root}/somewhere")[0], "rocm")
         self.assertEqual(self.plan("rdna3", path=f"{self.root}/somewhere/bin")[0], "rocm")
-        self.hipcc("opt/rocm-7.1.0")
-        self.assertEqual(self.plan("rdna3")[0], "rocm")
+        self.assertEqual(self.plan("rdna3", HIP_PATH=f"{self.root}/somewhere")[0], "rocm")
+        # The highest number comes first, and /opt/rocm/bin, where there is one, before all.
+        for prefix in ("opt/rocm-7.1.0", "opt/rocm/core-7.14", "opt/rocm/core-10.0", "opt/rocm"):
+            self.hipcc(prefix)
+            self.assertEqual(self.plan("rdna3")[0], "rocm")
+            self.assertIn(f"-DHIPCC={self.root}/{prefix}/bin/hipcc", self.options)
 
     def test_places_of_nvcc(self):
         self.nvcc("somewhere")

@@ -1,19 +1,22 @@
 #include "backends/gpu/hip/library.h"
 
-#include <cstdlib>
-#include <string>
-
 namespace gabbro::gpu::hip {
+namespace {
+
+const hip_search::Settings& settings() {
+  static const hip_search::Settings settings = hip_search::Settings::of_process();
+  return settings;
+}
+
+}  // namespace
+
+const hip_search::Found& hip_library() {
+  static const hip_search::Found found = hip_search::open_hip(settings());
+  return found;
+}
 
 void* open_library(std::initializer_list<const char*> names) {
-  const char* rocm = std::getenv("ROCM_PATH");
-  const std::string own = rocm == nullptr || *rocm == '\0' ? "" : std::string(rocm) + "/lib/";
-  for (const std::string& folder : {std::string(), own, std::string("/opt/rocm/lib/")}) {
-    for (const char* name : names) {
-      if (void* library = ::dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    }
-  }
-  return nullptr;
+  return hip_search::open_with_hip(settings(), hip_library().path, names);
 }
 
 std::filesystem::path path_of(const void* function) {

@@ -1,4 +1,4 @@
-// Opening ROCm's libraries, which need not be on the loader's path.
+// Opening ROCm's libraries, which need not be on the loader's path (src/base/hip/search.h).
 #pragma once
 
 #include <dlfcn.h>
@@ -6,10 +6,14 @@
 #include <filesystem>
 #include <initializer_list>
 
+#include "src/base/hip/search.h"
+
 namespace gabbro::gpu::hip {
 
-// The first of `names` that can be opened: from the loader's path, then $ROCM_PATH/lib, then /opt/rocm/lib, as
-// gabbro_probe looks for the runtime. Null where there is none.
+// The HIP library; searched for once.
+const hip_search::Found& hip_library();
+
+// The first of `names` that can be opened, a library that belongs to HIP: from HIP's folder first. Null without one.
 void* open_library(std::initializer_list<const char*> names);
 
 // The file of the library that contains a function, with links resolved; empty if unknown.

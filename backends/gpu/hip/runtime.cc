@@ -13,8 +13,11 @@ namespace gabbro::gpu::hip {
 using abi::StatusCode;
 
 Runtime::Runtime() {
-  void* library = open_library({"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so"});
+  const hip_search::Found& found = hip_library();
+  void* const library = found.library;
+  problem_ = "there is no HIP runtime: " + found.problem;
   if (library == nullptr) return;
+  problem_ = found.path + " lacks functions of HIP 6.3 and newer";
 #define GABBRO_APPLY(function) \
   if (!find_function(library, #function, function##_)) return;
   GABBRO_HIP_FUNCTIONS(GABBRO_APPLY)
@@ -26,13 +29,19 @@ Runtime::Runtime() {
     return;
   // A macro for the versioned name.
   if (!find_function(library, GABBRO_TEXT(hipGetDeviceProperties), properties_)) return;
-  works_ = hipInit_(0) == hipSuccess;
+  const hipError_t result = hipInit_(0);
+  works_ = result == hipSuccess;
+  problem_ = works_ ? "" : fmt::format("{}: {}", found.path, hipGetErrorString_(result));
 }
 
-const Runtime* Runtime::get() {
+const Runtime& Runtime::only() {
   static const Runtime runtime;
-  return runtime.works_ ? &runtime : nullptr;
+  return runtime;
 }
+
+const Runtime* Runtime::get() { return only().works_ ? &only() : nullptr; }
+
+const std::string& Runtime::problem() { return only().problem_; }
 
 void Runtime::check(hipError_t result, const std::string& doing) const {
   if (result == hipSuccess) return;
@@ -56,7 +65,7 @@ int Runtime::version() const {
 
 const Runtime& runtime() {
   const Runtime* found = Runtime::get();
-  if (found == nullptr) throw ApiError(StatusCode::kFailed, "rocm: there is no libamdhip64, or it has no device");
+  if (found == nullptr) throw ApiError(StatusCode::kFailed, "rocm: " + Runtime::problem());
   return *found;
 }
 

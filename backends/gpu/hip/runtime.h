@@ -37,6 +37,8 @@ class Runtime {
 
   // The runtime, or null where there is none that works.
   static const Runtime* get();
+  // Why there is none, in one line.
+  static const std::string& problem();
 
   // Throws ApiError where `result` is a failure, naming what was done.
   void check(hipError_t result, const std::string& doing) const;
@@ -45,7 +47,9 @@ class Runtime {
 
  private:
   Runtime();
+  static const Runtime& only();
   bool works_ = false;
+  std::string problem_;
 };
 
 // The runtime; throws ApiError where there is none.

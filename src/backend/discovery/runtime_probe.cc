@@ -9,6 +9,7 @@
 #include "src/backend/discovery/pci.h"
 #include "src/backend/discovery/recorded_facts.h"
 #include "src/backend/plugin.h"
+#include "src/base/hip/settings.h"
 
 namespace gabbro::discovery {
 namespace {
@@ -62,6 +63,18 @@ RuntimeReport understood(const ChildResult& child, RuntimeKind kind, std::chrono
   return report;
 }
 
+// The helper's command line. It is another process: what this one has loaded is passed on.
+std::vector<std::string> helper_command(const std::string& helper, RuntimeKind kind) {
+  std::vector<std::string> command = {helper, runtime_key(kind)};
+  if (kind != RuntimeKind::kHip) return command;
+  const auto settings = hip_search::Settings::of_process();
+  if (!settings.loaded.empty()) command.insert(command.end(), {"--loaded", settings.loaded});
+  for (const std::string& folder : settings.packages) command.insert(command.end(), {"--packages", folder});
+  return command;
+}
+
+bool is_tool_chain_of_tests() { return !hip_search::Settings::of_process().root.empty(); }
+
 }  // namespace
 
 bool RuntimeReport::sees(const std::string& pci_address) const {
@@ -77,7 +90,9 @@ std::string runtime_name(RuntimeKind kind) {
 RuntimeReport probe_runtime(const SystemRoot& root, RuntimeKind kind, std::chrono::milliseconds limit) {
   if (root.recorded()) {
     const auto recorded = recorded_runtime(root, runtime_key(kind));
-    return recorded ? recorded_report(*recorded) : RuntimeReport{};
+    if (recorded) return recorded_report(*recorded);
+    // A recorded machine whose libraries are a tree too.
+    if (!is_tool_chain_of_tests()) return {};
   }
   const std::string helper = find_beside_library("gabbro_probe");
   if (helper.empty()) {
@@ -85,7 +100,7 @@ RuntimeReport probe_runtime(const SystemRoot& root, RuntimeKind kind, std::chron
     report.message = "the helper program gabbro_probe is not installed next to the library";
     return report;
   }
-  const ChildResult child = run_child({helper, runtime_key(kind)}, limit);
+  const ChildResult child = run_child(helper_command(helper, kind), limit);
   if (!child.started) {
     RuntimeReport report;
     report.message = fmt::format("cannot start {}: {}", helper, child.ending);

@@ -4,6 +4,7 @@
 
 #include "src/backend/discovery/permission.h"
 #include "src/backend/discovery/visible_devices.h"
+#include "src/base/hip/package.h"
 
 namespace gabbro::discovery {
 namespace {
@@ -58,16 +59,16 @@ Verdict judge_compute_driver(const Card& card) {
           "sudo dmesg | grep -i kfd says why: no PCIe atomics in this slot, or a kernel older than the card"};
 }
 
-Verdict judge_report(const Card& card, const RuntimeReport& report) {
+Verdict judge_report(const Machine& machine, const Card& card, const RuntimeReport& report) {
   const RuntimeKind kind = card.amd() ? RuntimeKind::kHip : RuntimeKind::kCuda;
   switch (report.state) {
     case RuntimeState::kOk:
     case RuntimeState::kNotProbed:
       return {};
     case RuntimeState::kMissing:
-      return {ChainLink::kRuntime, fmt::format("there is no {}", runtime_name(kind)),
-              card.amd() ? "install the HIP runtime: rocm-hip-runtime of AMD's repository, or the distribution's "
-                           "libamdhip64 package"
+      return {ChainLink::kRuntime,
+              fmt::format("there is no {}{}{}", runtime_name(kind), report.message.empty() ? "" : ": ", report.message),
+              card.amd() ? hip_search::package_hint(machine.root.path(""))
                          : "install the libraries of NVIDIA's driver (Debian: libcuda1) in the driver's version"};
     case RuntimeState::kHung:
       return {ChainLink::kRuntime, report.message,
@@ -111,7 +112,7 @@ Verdict judge_kernel(const Machine& machine, const Card& card) {
 }
 
 Verdict judge_runtime(const Machine& machine, const Card& card, const RuntimeReport& report) {
-  const Verdict verdict = judge_report(card, report);
+  const Verdict verdict = judge_report(machine, card, report);
   return verdict.holds() ? judge_device(machine, card, report) : verdict;
 }
 

@@ -39,6 +39,9 @@ Finding check_python_packages(const Examination& e);
 Finding check_miopen_search(const Examination& e);
 Finding check_windows(const Examination& e);
 
+// The trees of ROCm in the order in which HIP is searched for there: ROCM_PATH, /opt/rocm, /opt/rocm/core-10.0, ...
+std::vector<std::string> rocm_trees(const Examination& e);
+
 // memory_checks.cc
 Finding check_apu_memory(const Examination& e);
 Finding check_free_memory(const Examination& e);

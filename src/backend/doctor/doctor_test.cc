@@ -112,7 +112,7 @@ TEST(Doctor, Selection) {
 }
 
 TEST(Doctor, Runtimes) {
-  expect(find("no_driver", "hip-runtime"), CheckStatus::kError, "libamdhip64.so.7: cannot open", "rocm-hip-runtime");
+  expect(find("no_driver", "hip-runtime"), CheckStatus::kError, "libamdhip64.so.7: cannot open", "amdrocm-runtime");
   expect(find("rdna3", "hip-runtime"), CheckStatus::kOk, "libamdhip64.so.7 7.2.53211 sees 1 GPU");
   expect(find("nvidia", "cuda-runtime"), CheckStatus::kOk, "libcuda.so.1 12.8 sees 1 GPU");
   TestTree tree("rdna3");

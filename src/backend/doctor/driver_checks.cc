@@ -1,6 +1,7 @@
 // Kernel drivers: bound, new enough, offering compute, recovering from a hang.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "src/backend/doctor/checks.h"
@@ -110,12 +111,11 @@ Finding check_wsl(const Examination& e) {
     return error("WSL without GPU access: /dev/dxg does not exist",
                  "in Windows: wsl --update, then wsl --shutdown; and install the newest Adrenalin driver");
   }
-  bool found = false;
-  for (const char* folder : {"/opt/rocm/lib", "/usr/lib/x86_64-linux-gnu", "/usr/lib/wsl/lib"}) {
-    for (const char* library : {"/librocdxg.so", "/librocdxg.so.1"}) {
-      found |= e.machine.root.exists(std::string(folder) + library);
-    }
-  }
+  std::vector<std::string> folders = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/wsl/lib"};
+  for (const std::string& tree : rocm_trees(e)) folders.push_back(tree + "/lib");
+  const bool found = std::ranges::any_of(folders, [&](const std::string& folder) {
+    return e.machine.root.exists(folder + "/librocdxg.so") || e.machine.root.exists(folder + "/librocdxg.so.1");
+  });
   if (!found) {
     return warning("WSL: librocdxg, through which ROCm reaches the GPU of Windows, is not installed",
                    "install librocdxg of AMD's ROCm for WSL, and the Adrenalin driver that its notes name");

@@ -1,10 +1,15 @@
 // Installed parts of ROCm, and whether they fit together. Gabbro itself needs the HIP runtime and nothing else.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <filesystem>
 #include <set>
+#include <system_error>
 
 #include "src/backend/discovery/fields.h"
 #include "src/backend/doctor/checks.h"
+#include "src/base/hip/folders.h"
+#include "src/base/hip/library_file.h"
 
 namespace gabbro::doctor {
 namespace {
@@ -13,13 +18,58 @@ using namespace discovery;
 
 constexpr size_t kPackageDatabaseLimit = 32 << 20;
 
-std::string rocm_folder(const Examination& e) { return e.machine.environment.get("ROCM_PATH").value_or("/opt/rocm"); }
+std::string value_of(const Examination& e, const char* variable) {
+  return e.machine.environment.get(variable).value_or("");
+}
+
+hip_search::Settings search_settings(const Examination& e) {
+  hip_search::Settings settings;
+  settings.root = e.machine.root.path("");
+  settings.library_path = value_of(e, "LD_LIBRARY_PATH");
+  if (const std::string tree = value_of(e, "ROCM_PATH"); !tree.empty()) settings.rocm_path = e.machine.root.path(tree);
+  if (const std::string tree = value_of(e, "HIP_PATH"); !tree.empty()) settings.hip_root = e.machine.root.path(tree);
+  return settings;
+}
+
+std::string rocm_folder(const Examination& e) {
+  if (const std::string named = value_of(e, "ROCM_PATH"); !named.empty()) return named;
+  const std::vector<std::string> trees = rocm_trees(e);
+  return trees.empty() ? "/opt/rocm" : trees.front();
+}
 
 std::string installed_version(const Examination& e, const std::string& folder) {
   return e.machine.root.read(folder + "/.info/version", 256).value_or("");
 }
 
-std::string major_of(const std::string& version) { return version.substr(0, version.find('.')); }
+int major_of(const std::string& version) { return std::atoi(version.c_str()); }
+
+// HIP 7 goes with ROCm 7 and all later ones.
+int hip_major_of_release(const std::string& release) { return std::min(major_of(release), hip_search::kNewestMajor); }
+
+// A library of HIP on the loader's path that is too old for Gabbro.
+std::string too_old_library(const Examination& e) {
+  for (const std::string& folder : hip_search::loader_folders(search_settings(e))) {
+    for (const hip_search::LibraryFile& file : hip_search::libraries_in(folder)) {
+      if (file.major != 0 && file.major < hip_search::kOldestMajor && file.link_target.empty()) {
+        return file.path.substr(e.machine.root.path("").size());
+      }
+    }
+  }
+  return {};
+}
+
+// Trees with a number in their names, each folder once.
+std::vector<std::string> numbered_trees(const Examination& e) {
+  std::vector<std::string> trees;
+  std::set<std::filesystem::path> seen;
+  for (const std::string& tree : rocm_trees(e)) {
+    if (!tree.starts_with("/opt/rocm-") && !tree.starts_with("/opt/rocm/core-")) continue;
+    std::error_code error;
+    const auto real = std::filesystem::canonical(e.machine.root.path(tree), error);
+    if (!error && seen.insert(real).second) trees.push_back(tree);
+  }
+  return trees;
+}
 
 // "6.2" of every line like "deb https://repo.radeon.com/rocm/apt/6.2 noble main".
 std::set<std::string> repository_versions(const std::string& text) {
@@ -61,6 +111,12 @@ std::vector<std::string> python_folders(const Examination& e) {
 
 }  // namespace
 
+std::vector<std::string> rocm_trees(const Examination& e) {
+  std::vector<std::string> trees = hip_search::rocm_trees(search_settings(e));
+  for (std::string& tree : trees) tree.erase(0, e.machine.root.path("").size());
+  return trees;
+}
+
 Finding check_rocm_path(const Examination& e) {
   if (!e.machine.has(Vendor::kAmd)) return skipped("there is no AMD GPU");
   const auto rocm_path = e.machine.environment.get("ROCM_PATH");
@@ -78,27 +134,31 @@ Finding check_rocm_path(const Examination& e) {
 }
 
 Finding check_rocm_trees(const Examination& e) {
-  std::string trees;
-  int count = 0;
-  for (const std::string& name : e.machine.root.list("/opt")) {
-    if (!name.starts_with("rocm-")) continue;
-    trees += (trees.empty() ? "/opt/" : ", /opt/") + name;
-    ++count;
-  }
+  const std::vector<std::string> trees = numbered_trees(e);
+  const std::string names = fmt::format("{}", fmt::join(trees, ", "));
   const RuntimeReport& report = e.runtimes.report(RuntimeKind::kHip);
   const std::string installed = installed_version(e, rocm_folder(e));
-  if (!report.version.empty() && !installed.empty() && major_of(report.version) != major_of(installed)) {
+  if (!report.version.empty() && !installed.empty() && major_of(report.version) != hip_major_of_release(installed)) {
     return warning(
         fmt::format("{} is of HIP {}, but {} is ROCm {}: two releases are mixed", report.path, report.version,
                     rocm_folder(e), installed),
         fmt::format("export LD_LIBRARY_PATH={}/lib, or remove the package that owns {}", rocm_folder(e), report.path));
   }
-  if (count > 1) {
-    return warning(fmt::format("{} ROCm trees are installed: {}", count, trees),
+  const std::string old = report.state == RuntimeState::kOk ? too_old_library(e) : "";
+  if (!old.empty()) {
+    return warning(fmt::format("{} of an old ROCm is on the loader's path, next to HIP {} of {}: a program that loads "
+                               "both crashes",
+                               old, report.version, report.path),
+                   "remove the old package (Debian, Ubuntu: sudo apt remove libamdhip64-5 libhsa-runtime64-1)");
+  }
+  if (trees.size() > 1) {
+    return warning(fmt::format("{} ROCm trees are installed: {}{}", trees.size(), names,
+                               report.path.empty() ? "" : "; HIP is that of " + report.path),
                    "remove all but one: sudo apt purge 'rocm*' of the others, or set ROCM_PATH to the one to use");
   }
-  return ok(count == 0 && installed.empty() ? "no ROCm tree under /opt"
-                                            : fmt::format("one ROCm tree ({})", installed.empty() ? trees : installed));
+  return ok(trees.empty() && installed.empty()
+                ? "no ROCm tree under /opt"
+                : fmt::format("one ROCm tree ({})", installed.empty() ? names : installed));
 }
 
 Finding check_repositories(const Examination& e) {
@@ -137,11 +197,14 @@ Finding check_installer(const Examination& e) {
 }
 
 Finding check_python_packages(const Examination& e) {
-  const std::string system = installed_version(e, rocm_folder(e));
+  const std::string release = installed_version(e, rocm_folder(e));
+  const std::string& hip = e.runtimes.report(RuntimeKind::kHip).version;
+  const std::string system = release.empty() ? hip : release;
+  const int hip_major = hip.empty() ? hip_major_of_release(release) : major_of(hip);
   for (const std::string& folder : python_folders(e)) {
     const std::string wheel = wheel_hip_version(e.machine.root.read(folder + "/torch/version.py", 4096).value_or(""));
     if (wheel.empty()) continue;
-    if (!system.empty() && major_of(wheel) != major_of(system)) {
+    if (!system.empty() && major_of(wheel) != hip_major) {
       return warning(fmt::format("PyTorch in {} is built for ROCm {}, but the system has {}: do not load both in one "
                                  "process (Gabbro does not use PyTorch)",
                                  folder, wheel, system),

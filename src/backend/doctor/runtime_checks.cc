@@ -34,8 +34,7 @@ Finding check_runtime(const Examination& e, Vendor vendor, RuntimeKind kind) {
   }
   if (report.state != RuntimeState::kOk) {
     const Verdict verdict = judge_runtime(e.machine, *e.machine.cards_of(vendor).front(), report);
-    const std::string detail = report.state == RuntimeState::kMissing ? ": " + report.message : "";
-    return error(verdict.reason + detail, verdict.fix);
+    return error(verdict.reason, verdict.fix);
   }
   const std::string found = fmt::format("{} {} sees {} GPU{}", report.path, report.version, report.devices.size(),
                                         report.devices.size() == 1 ? "" : "s");

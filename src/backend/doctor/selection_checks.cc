@@ -85,6 +85,7 @@ Finding check_backends(const Examination& e) {
       return error(fmt::format("the backend {} cannot be loaded: {}", plugin.name, plugin.reason), "reinstall Gabbro");
     }
     list += (list.empty() ? "" : ", ") + plugin.name;
+    for (const auto& file : plugin.skipped) list += fmt::format(" (not {}, a later folder)", file.string());
   }
   if (list.empty()) {
     return error("no backend is installed: there is no libgabbro_*.so",
