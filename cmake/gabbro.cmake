@@ -88,13 +88,13 @@ add_library(gabbro_cold_headers OBJECT ${CMAKE_BINARY_DIR}/cold_headers.cc)
 set_target_properties(gabbro_cold_headers PROPERTIES CXX_VISIBILITY_PRESET hidden)
 target_compile_options(gabbro_cold_headers PRIVATE $<$<CONFIG:Release>:-O1>)
 
-# gabbro_module(name [COLD] [WITH other] [BATCH number] [PRECOMPILE headers...] DEPS targets...): the static library
-# gabbro_<name> of src/<name>, and of src/<other>, and the test program <name>_test of the *_test.cc files next to its
-# sources. BATCH sources are compiled at a time in unity builds. PRECOMPILE: headers of most of its sources, where many of
-# them are compiled alone. COLD: its code takes no part in the time of an op or a token, and a release compiles it with -O1,
-# a third faster.
+# gabbro_module(name [COLD] [COLD_FILES regex] [WITH other] [BATCH number] [PRECOMPILE headers...] DEPS targets...): the
+# static library gabbro_<name> of src/<name>, and of src/<other>, and the test program <name>_test of the *_test.cc files
+# next to its sources. BATCH sources are compiled at a time in unity builds. PRECOMPILE: headers of most of its sources,
+# where many of them are compiled alone. COLD: its code takes no part in the time of an op, a token or the reading of weights
+# and vocabularies, and a release compiles it with -O1, a third faster. COLD_FILES: so do the sources whose paths match.
 function(gabbro_module name)
-  cmake_parse_arguments(ARG "COLD" "WITH;BATCH" "PRECOMPILE;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "COLD" "WITH;BATCH;COLD_FILES" "PRECOMPILE;DEPS" ${ARGN})
   if(NOT ARG_BATCH)
     set(ARG_BATCH 16)
   endif()
@@ -107,9 +107,22 @@ function(gabbro_module name)
   set(tests ${sources})
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  set(cold_sources)
+  if(ARG_COLD_FILES)
+    set(cold_sources ${sources})
+    list(FILTER cold_sources INCLUDE REGEX "/src/${name}/(${ARG_COLD_FILES})")
+    list(REMOVE_ITEM sources ${cold_sources})
+    gabbro_compile_alone(${cold_sources})
+    add_library(gabbro_${name}_cold OBJECT ${cold_sources})
+    target_link_libraries(gabbro_${name}_cold PRIVATE gabbro_options ${ARG_DEPS})
+    set_target_properties(gabbro_${name}_cold PROPERTIES UNITY_BUILD_BATCH_SIZE 32 CXX_VISIBILITY_PRESET hidden)
+    target_compile_options(gabbro_${name}_cold PRIVATE $<$<CONFIG:Release>:-O1>)
+    gabbro_precompile_like(gabbro_${name}_cold gabbro_cold_headers)
+    set(cold_sources $<TARGET_OBJECTS:gabbro_${name}_cold>)
+  endif()
   if(sources)
     gabbro_compile_alone(${sources})
-    add_library(gabbro_${name} STATIC ${sources})
+    add_library(gabbro_${name} STATIC ${sources} ${cold_sources})
     target_link_libraries(gabbro_${name} PUBLIC gabbro_options ${ARG_DEPS})
     # Only names of include/gabbro are visible outside libgabbro.so: its headers say so by a pragma.
     set_target_properties(gabbro_${name} PROPERTIES UNITY_BUILD_BATCH_SIZE ${ARG_BATCH} CXX_VISIBILITY_PRESET hidden)

@@ -8,6 +8,7 @@
 #include "src/engine/engine_state.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/model_text.h"
+#include "src/engine/runner.h"
 #include "src/engine/streaming/engine_streaming.h"
 #include "src/engine/text_to_text.h"
 #include "src/models/llm/config_reader.h"
