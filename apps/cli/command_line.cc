@@ -31,6 +31,13 @@ std::vector<std::string> split(const std::string& names) {
 template <class T>
 constexpr bool kWhole = std::is_integral_v<T>;
 
+// The numbers that the option takes, as an error names them; empty where only the type of its variable bounds them.
+template <class T>
+std::string wanted(const OptionSpec& option) {
+  if (option.least && option.most) return fmt::format(": expected {} to {}", *option.least, *option.most);
+  return std::is_same_v<T, uint64_t> ? ": expected 0 to 2^64 - 1" : "";
+}
+
 // Throws bad_input that calls the option `name`.
 template <class T>
 T parse_number(const OptionSpec& option, const std::string& name, const std::string& text) {
@@ -39,13 +46,15 @@ T parse_number(const OptionSpec& option, const std::string& name, const std::str
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool all = end == text.data() + text.size();
-  if (all && error == std::errc::result_out_of_range) throw bad_input("{}: {} is out of range", name, text);
+  if (all && error == std::errc::result_out_of_range)
+    throw bad_input("{}: {} is out of range{}", name, text, wanted<T>(option));
   if (!all || error != std::errc() || !std::isfinite(static_cast<double>(value)))
     throw bad_input("{}: '{}' is not a {}number", name, text, kWhole<T> ? "whole " : "");
   if constexpr (kWhole<T>) {
-    const bool low = option.least && std::cmp_less(value, *option.least);
-    const bool high = option.most && std::cmp_greater(value, *option.most);
-    if (low || high) throw bad_input("{}: {} is out of range: expected {}", name, text, option.facts.range);
+    if (option.least && std::cmp_less(value, *option.least))
+      throw bad_input("{}: {} is out of range: expected {}", name, text, option.facts.range);
+    if (option.most && std::cmp_greater(value, *option.most))
+      throw bad_input("{}: {} is out of range: expected {} to {}", name, text, *option.least, *option.most);
   }
   return value;
 }
@@ -170,7 +179,7 @@ void Command::requires_subcommand() { command_->needs_command = true; }
 
 void Command::hide() { command_->hidden = true; }
 
-void Command::footer(const std::string& text) { command_->footer = text; }
+void Command::footer(const std::string& text) { command_->footer += (command_->footer.empty() ? "" : " ") + text; }
 
 void Command::example(const std::string& command_line) { command_->examples.push_back(command_line); }
 

@@ -8,7 +8,7 @@
 namespace gabbro {
 namespace {
 
-constexpr double kMost = std::numeric_limits<int>::max();
+constexpr double kMost = std::numeric_limits<int>::max();  // no bound of the setting
 
 // The keys of llama.cpp; general.sampling.sequence, the order of the steps, has no counterpart here.
 constexpr SamplingField kSamplingFields[] = {
@@ -57,8 +57,10 @@ SamplingDefaults read_sampling_defaults(const Checkpoint& checkpoint) {
       defaults.values.push_back({&field, *number});
     } else {
       const std::string shown = number ? fmt::format("{}", *number) : value->describe();
-      defaults.warnings.push_back(fmt::format("{}: {} is {}, expected {} to {}: not used", file.path(), field.key,
-                                              shown, field.least, field.most));
+      const std::string range = field.most == kMost ? fmt::format("a whole number from {} on", field.least)
+                                                    : fmt::format("{} to {}", field.least, field.most);
+      defaults.warnings.push_back(
+          fmt::format("{}: {} is {}, expected {}: not used", file.path(), field.key, shown, range));
     }
   }
   return defaults;

@@ -8,6 +8,17 @@
 
 namespace gabbro::llm {
 
+namespace {
+
+// The range of a number as an error has it, without a bound that no number in use reaches.
+std::string range(float least, float most) {
+  constexpr float kUnbounded = 1e30f;
+  if (most < kUnbounded) return fmt::format("{} to {}", least, most);
+  return fmt::format("{} or more", least);
+}
+
+}  // namespace
+
 constexpr const char *kTextConfig = "text_config.", *kTextModelType = "text_config.model_type";
 
 std::string architecture_of(const Checkpoint& checkpoint) {
@@ -50,7 +61,7 @@ int64_t ConfigReader::size_or(FieldName name, int64_t other, int64_t least, int6
 
 float ConfigReader::number_or(FieldName name, float other, float least, float most) const {
   const float value = checkpoint_.metadata().f32_or(key(name), other);
-  if (!(value >= least && value <= most)) refuse(name, fmt::format("is {}, expected {} to {}", value, least, most));
+  if (!(value >= least && value <= most)) refuse(name, fmt::format("is {}, expected {}", value, range(least, most)));
   return value;
 }
 
@@ -86,7 +97,7 @@ std::vector<float> ConfigReader::numbers(FieldName name, int64_t count, float le
   std::vector<float> values = checkpoint_.metadata().f32s(key(name));
   if (std::ssize(values) != count) refuse(name, fmt::format("has {} numbers, expected {}", values.size(), count));
   for (const float value : values) {
-    if (!(value >= least && value <= most)) refuse(name, fmt::format("has {}, expected {} to {}", value, least, most));
+    if (!(value >= least && value <= most)) refuse(name, fmt::format("has {}, expected {}", value, range(least, most)));
   }
   return values;
 }
@@ -99,7 +110,12 @@ void ConfigReader::refuse(FieldName name, const std::string& why) const {
 int64_t ConfigReader::integer(FieldName name) const {
   const Metadata& metadata = checkpoint_.metadata();
   const MetadataValue* value = metadata.find(key(name));
-  if (value == nullptr || !value->is_array()) return metadata.require_u32(key(name));
+  if (value == nullptr) return metadata.require_u32(key(name));
+  if (!value->is_array()) {
+    if (const auto number = value->as<int64_t>()) return *number;
+    if (const auto number = value->as<uint64_t>()) refuse(name, fmt::format("is {}, which is too large", *number));
+    return metadata.require_u32(key(name));
+  }
   const uint32_t layers = metadata.require_u32(key({"block_count", "num_hidden_layers|n_layer"}));
   std::vector<uint32_t> values = metadata.u32_per_layer(key(name), layers);
   std::erase(values, 0u);
