@@ -4,6 +4,7 @@
 
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
+#include "src/formats/json_file.h"
 #include "src/text/builtin_templates.h"
 
 namespace gabbro::cli {
@@ -22,12 +23,7 @@ std::string read_template_argument(const std::string& name_or_file) {
 
 nlohmann::ordered_json read_json_list(const std::string& path, const char* key) {
   using Json = nlohmann::ordered_json;
-  Json json;
-  try {
-    json = Json::parse(read_input(path));
-  } catch (const Json::exception& error) {
-    throw bad_input("{}: not JSON: {}", path, error.what());
-  }
+  Json json = parse_plain_json(read_input(path), is_standard_input(path) ? "standard input" : path);
   if (json.is_object() && json.contains(key)) json = Json(json[key]);
   if (!json.is_array()) throw bad_input("{}: expected a list of {}", path, key);
   return json;

@@ -13,6 +13,7 @@
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
+#include "src/base/text_file.h"
 
 namespace gabbro::cli {
 namespace {
@@ -23,13 +24,13 @@ bool is_one_of(const std::string& path, std::initializer_list<std::string_view> 
   return std::ranges::find(names, std::string_view(path)) != names.end();
 }
 
-// All that `descriptor` gives; `name` is what messages call it.
+// All text that `descriptor` gives; `name` is what messages call it.
 std::string read_all(int descriptor, const std::string& name) {
   std::string text;
   char buffer[1 << 16];
   while (true) {
     const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
-    if (count == 0) return text;
+    if (count == 0) return with_unix_lines(std::string(without_byte_order_mark(text, name)));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw bad_input("{}: cannot read: {}", name, std::strerror(errno));
     text.append(buffer, static_cast<size_t>(count));

@@ -1,5 +1,6 @@
 // Files that options name for reading and writing: "-" is standard input or output, and pipes work too (/dev/stdin,
-// /dev/fd/3, process substitution, FIFOs).
+// /dev/fd/3, process substitution, FIFOs). What is read is text: a byte order mark of UTF-8 is not part of it, and
+// lines end in "\n", also where the file has "\r\n". Text in UTF-16 or UTF-32 is bad_input.
 #pragma once
 
 #include <cstddef>

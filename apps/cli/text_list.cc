@@ -3,6 +3,7 @@
 #include "apps/cli/terminal.h"
 #include "apps/cli/text_files.h"
 #include "src/backend/missing_device.h"
+#include "src/base/text_file.h"
 #include "src/formats/checkpoint.h"
 #include "src/hub/model_cache.h"
 
@@ -10,12 +11,7 @@ namespace gabbro::cli {
 namespace {
 
 void add_lines(const std::string& text, std::vector<std::string>& lines) {
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    if (lines.back().ends_with('\r')) lines.back().pop_back();
-    at = end + 1;
-  }
+  for (const std::string_view line : split_lines(text)) lines.emplace_back(line);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "apps/cli/terminal.h"
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
+#include "src/base/text_file.h"
 #include "src/engine/model_text.h"
 #include "src/formats/tokenizer_files.h"
 #include "src/hub/model_cache.h"
@@ -72,10 +73,7 @@ text::EncodeOptions encode_options(const TokenizeOptions& o) {
 void print_lines(const TokenizeOptions& o, const text::Tokenizer& tokenizer) {
   const std::string lines = text_of(o);
   size_t number = 0;
-  for (size_t at = 0; at < lines.size();) {
-    const size_t end = std::min(lines.find('\n', at), lines.size());
-    const std::string_view line = std::string_view(lines).substr(at, end - at);
-    at = end + 1;
+  for (const std::string_view line : split_lines(lines)) {
     ++number;
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     const auto document = nlohmann::json::parse(line, nullptr, false);
@@ -141,7 +139,9 @@ void add_tokenize(Command root) {
   Option text = command.option("TEXT", o->text, "The text; -, or without --file nothing: standard input")
                     .takes_text()
                     .alias("-p,--prompt");
-  command.option("-f,--file", o->file, "Read the text from a file; -: standard input")
+  command
+      .option("-f,--file", o->file,
+              "Read the text from a file, without a byte order mark and with line ends as \\n; -: standard input")
       .placeholder("FILE")
       .excludes(text);
   command.option("--decode", o->decode, "Print the text of these tokens").placeholder("1,2,3").excludes(text);

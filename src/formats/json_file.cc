@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
+#include "src/base/text_file.h"
 #include "src/formats/gguf_parse.h"
 
 namespace gabbro {
@@ -37,10 +38,10 @@ std::string with_float_objects(std::string_view text) {
   return out;
 }
 
-}  // namespace
+using Json = nlohmann::ordered_json;
 
-nlohmann::ordered_json parse_json(std::string_view text, const std::string& name) {
-  using Json = nlohmann::ordered_json;
+// Throws Json::parse_error, and bad_input as parse_plain_json() does.
+Json parse(std::string_view text, const std::string& name) {
   constexpr int kMostDepth = 100;
   std::vector<std::unordered_set<std::string>> keys;  // of the open objects
   const auto check = [&](int depth, Json::parse_event_t event, Json& parsed) {
@@ -51,13 +52,35 @@ nlohmann::ordered_json parse_json(std::string_view text, const std::string& name
       throw bad_input("{}: key {} is there twice", name, gguf::quote(parsed.get<std::string>()));
     return true;
   };
+  text = without_byte_order_mark(text, name);
   try {
     return Json::parse(text, check);
-  } catch (const Json::parse_error& error) {
-    if (const std::string other = with_float_objects(text); !other.empty()) return parse_json(other, name);
-    throw bad_input("{}: no JSON at byte {}", name, error.byte);
   } catch (const Json::out_of_range&) {
     throw bad_input("{}: a number is out of range", name);
+  }
+}
+
+Error no_json(std::string_view text, const std::string& name, const Json::parse_error& error) {
+  require_utf8(text, name);
+  return bad_input("{}: no JSON at byte {}", name, error.byte);
+}
+
+}  // namespace
+
+Json parse_plain_json(std::string_view text, const std::string& name) {
+  try {
+    return parse(text, name);
+  } catch (const Json::parse_error& error) {
+    throw no_json(text, name, error);
+  }
+}
+
+Json parse_json(std::string_view text, const std::string& name) {
+  try {
+    return parse(text, name);
+  } catch (const Json::parse_error& error) {
+    if (const std::string other = with_float_objects(text); !other.empty()) return parse_json(other, name);
+    throw no_json(text, name, error);
   }
 }
 

@@ -7,8 +7,12 @@
 
 namespace gabbro {
 
-// The document of a text; the order of its keys is kept. Throws bad_input that begins with `name`: no JSON, nested
-// deeper than 100, or a key twice in one object. Python's Infinity, -Infinity and NaN, which JSON has not, are taken as
+// The document of a text, which may begin with the byte order mark of UTF-8; the order of its keys is kept. Throws
+// bad_input that begins with `name`: no JSON, in UTF-16 or UTF-32, nested deeper than 100, or a key twice in one
+// object.
+nlohmann::ordered_json parse_plain_json(std::string_view text, const std::string& name);
+
+// The same of what Python writes: its Infinity, -Infinity and NaN, which JSON has not, are taken as
 // {"__float__": "Infinity"} and so on.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& name);
 

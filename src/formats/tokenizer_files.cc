@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "src/base/mapped_file.h"
+#include "src/base/text_file.h"
 #include "src/formats/json_file.h"
 
 namespace gabbro {
@@ -81,7 +82,7 @@ TokenizerFiles read_tokenizer_files(const std::string& path) {
 std::optional<std::string> read_chat_template(const std::string& folder) {
   const fs::path own = fs::path(folder) / "chat_template.jinja", config = fs::path(folder) / "tokenizer_config.json";
   constexpr size_t kMostBytes = size_t{16} << 20;
-  if (is_file(own)) return read_file(own.string(), kMostBytes);
+  if (is_file(own)) return read_text_file(own.string(), kMostBytes);
   return is_file(config) ? template_of(read_json_file(config.string())) : std::nullopt;
 }
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
-#include "src/base/mapped_file.h"
+#include "src/base/text_file.h"
 #include "src/hub/text.h"
 
 namespace gabbro::hub {
@@ -44,7 +44,7 @@ void read_token(Settings& settings) {
       variable("HF_TOKEN_PATH").empty() ? home_of_hub() + "/token" : expand_path(variable("HF_TOKEN_PATH"));
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored)) return;
-  settings.token = checked_token(read_file(path, kLongestToken), path);
+  settings.token = checked_token(read_text_file(path, kLongestToken), path);
   settings.token_source = path;
 }
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/jinja/runtime.h"
+#include "src/jinja/objects.h"
 
 namespace gabbro::jinja {
 
@@ -30,7 +30,7 @@ Value from_json(const ordered_json& json, const int32_t* source, int depth) {
       return json.get<int64_t>();
     case ordered_json::value_t::number_unsigned: {
       const auto value = json.get<uint64_t>();
-      if (value > INT64_MAX) throw bad_input("template: the integer {} in its input needs more than 64 bits", value);
+      if (value > INT64_MAX) return make_object<LargeInteger>(value);
       return static_cast<int64_t>(value);
     }
     case ordered_json::value_t::number_float:

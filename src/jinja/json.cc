@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/jinja/objects.h"
 #include "src/jinja/operators.h"
 #include "src/jinja/utf8.h"
 
@@ -30,6 +31,11 @@ class JsonWriter {
         write_dict(value.dict());
         break;
       case Kind::kObject:
+        if (value.as<LargeInteger>() != nullptr) {
+          out_ += value.object()->repr(runtime_);
+          break;
+        }
+        [[fallthrough]];
       case Kind::kUndefined:
         throw runtime_.error("Object of type {} is not JSON serializable", value.type_name());
       default:

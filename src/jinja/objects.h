@@ -10,6 +10,21 @@ Value make_object(A&&... args) {
   return Value(std::static_pointer_cast<Object>(std::make_shared<T>(std::forward<A>(args)...)));
 }
 
+// An integer of the input from 2^63 to 2^64 - 1. It prints and compares as such; arithmetic refuses it.
+class LargeInteger : public Object {
+ public:
+  explicit LargeInteger(uint64_t value) : value_(value) {}
+  std::string type_name() const override { return "int"; }
+  std::string repr(Runtime&) const override { return std::to_string(value_); }
+  bool equals(Runtime&, const Object& other) const override {
+    const auto* integer = dynamic_cast<const LargeInteger*>(&other);
+    return integer != nullptr && integer->value_ == value_;
+  }
+
+ private:
+  uint64_t value_;
+};
+
 class Namespace : public Object {
  public:
   explicit Namespace(Dict values) : attributes(std::move(values)) {}

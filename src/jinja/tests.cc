@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "src/jinja/library.h"
+#include "src/jinja/objects.h"
 #include "src/jinja/operators.h"
 #include "src/jinja/parser.h"
 #include "src/jinja/utf8.h"
@@ -81,13 +82,14 @@ constexpr TestEntry kTests[] = {
     {"boolean", is_kind<Kind::kBool>},
     {"false", [](Runtime&, const Value& v, const Args&) { return v.kind() == Kind::kBool && !v.boolean(); }},
     {"true", [](Runtime&, const Value& v, const Args&) { return v.kind() == Kind::kBool && v.boolean(); }},
-    {"integer", is_kind<Kind::kInt>},
+    {"integer",
+     [](Runtime&, const Value& v, const Args&) { return v.kind() == Kind::kInt || v.as<LargeInteger>() != nullptr; }},
     {"float", is_kind<Kind::kFloat>},
     {"lower", [](Runtime& r, const Value& v, const Args&) { return has_only_case(r, v, true); }},
     {"upper", [](Runtime& r, const Value& v, const Args&) { return has_only_case(r, v, false); }},
     {"string", is_kind<Kind::kString>},
     {"mapping", is_kind<Kind::kDict>},
-    {"number", [](Runtime&, const Value& v, const Args&) { return v.is_number(); }},
+    {"number", [](Runtime&, const Value& v, const Args&) { return v.is_number() || v.as<LargeInteger>() != nullptr; }},
     {"sequence", [](Runtime&, const Value& v, const Args&) { return is_sequence(v); }},
     {"iterable", [](Runtime& r, const Value& v, const Args&) { return try_iterate(r, v) != nullptr; }},
     {"callable", [](Runtime&, const Value& v, const Args&) { return is_callable(v); }},

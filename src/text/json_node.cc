@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "src/base/error.h"
+#include "src/base/text_file.h"
 
 namespace gabbro::text {
 namespace {
@@ -31,10 +32,12 @@ void check_depth(std::string_view text, const std::string& name) {
 }  // namespace
 
 Json parse_json(std::string_view text, const std::string& name) {
+  text = without_byte_order_mark(text, name);
   check_depth(text, name);
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
+    require_utf8(text, name);
     throw bad_input("{}: no JSON at byte {}", name, error.byte);
   } catch (const Json::out_of_range&) {
     throw bad_input("{}: a number is out of range", name);
