@@ -7,7 +7,6 @@
 #include "apps/cli/interrupt.h"
 #include "apps/cli/prompt_encoder.h"
 #include "apps/cli/terminal.h"
-#include "apps/cli/text_files.h"
 #include "src/base/error.h"
 #include "src/engine/batch.h"
 
@@ -17,107 +16,126 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-// The prompt of a JSON object {"prompt": text}.
-std::string prompt_of(const std::string& line, const std::string& file, size_t number) {
-  const Json object = Json::parse(line, nullptr, false);
-  if (!object.is_object() || !object.contains("prompt") || !object["prompt"].is_string()) {
-    throw Error(ErrorCode::kBadInput, fmt::format("{}:{}: is no JSON object with a text \"prompt\"", file, number),
-                "a line that begins with { is JSON; other lines are prompts as they are");
-  }
-  return object["prompt"].get<std::string>();
-}
+// The rows of a file, with what is printed of each as soon as all before it are done.
+class Answers {
+ public:
+  Answers(std::vector<PromptRow> rows, const std::string& file, const CommonOptions& common)
+      : rows_(std::move(rows)), done_(rows_.size()), file_(file), common_(common), bar_("answers", true) {}
 
-Json row_of(size_t index, const std::string& prompt, const GenerateResult& result) {
-  return {{"index", index},
-          {"prompt", prompt},
-          {"text", result.text},
-          {"token_ids", result.token_ids},
-          {"prompt_tokens", result.prompt_tokens},
-          {"generated_tokens", result.token_ids.size()},
-          {"stop_reason", stop_reason_name(result.stop_reason)}};
-}
+  std::vector<PromptRow>& rows() { return rows_; }
+
+  void answered(size_t index, const GenerateResult& result) {
+    Json row = start_of(index);
+    row["text"] = result.text;
+    row["token_ids"] = result.token_ids;
+    row["prompt_tokens"] = result.prompt_tokens;
+    row["generated_tokens"] = result.token_ids.size();
+    row["stop_reason"] = stop_reason_name(result.stop_reason);
+    tokens_ += std::ssize(result.token_ids);
+    canceled_ = canceled_ || result.stop_reason == StopReason::kCanceled;
+    finish(index, std::move(row));
+  }
+
+  void failed(size_t index, const std::string& error) {
+    Json row = start_of(index);
+    row["error"] = error;
+    ++failed_;
+    if (!common_.json) report("error", fmt::format("{}:{}: {}", file_, rows_[index].line, error));
+    finish(index, std::move(row));
+  }
+
+  void print_end(double seconds, const ModelFacts& facts) {
+    const double speed = seconds > 0 ? static_cast<double>(tokens_) / seconds : 0;
+    if (common_.json) {
+      print_json({{"results", std::move(done_)},
+                  {"failed", failed_},
+                  {"generated_tokens", tokens_},
+                  {"seconds", seconds},
+                  {"tokens_per_second", speed},
+                  {"device", facts.device_id},
+                  {"model", facts.name}});
+    } else if (common_.verbose()) {
+      say(fmt::format("{} prompts, {} tokens in {:.2f} s, {:.1f} tokens/s\n", rows_.size(), tokens_, seconds, speed));
+    }
+  }
+
+  int exit_code() const {
+    if (canceled_) return static_cast<int>(ErrorCode::kInterrupted);
+    return failed_ > 0 ? static_cast<int>(ErrorCode::kFailed) : 0;
+  }
+
+ private:
+  Json start_of(size_t index) const {
+    const PromptRow& row = rows_[index];
+    Json start = {{"index", index}, {"line", row.line}};
+    if (!row.id.is_null()) start["id"] = row.id;
+    if (!row.prompt.is_null()) start["prompt"] = row.prompt;
+    return start;
+  }
+
+  void finish(size_t index, Json row) {
+    done_[index] = std::move(row);
+    bar_.show(static_cast<double>(++finished_) / static_cast<double>(done_.size()));
+    if (common_.json) return;
+    for (; printed_ < done_.size() && !done_[printed_].is_null(); ++printed_) {
+      print(one_line_json(done_[printed_]) + "\n");
+      done_[printed_] = true;  // which takes no memory
+    }
+  }
+
+  std::vector<PromptRow> rows_;
+  std::vector<Json> done_;
+  const std::string& file_;
+  const CommonOptions& common_;
+  ProgressBar bar_;
+  size_t finished_ = 0, printed_ = 0, failed_ = 0;
+  int64_t tokens_ = 0;
+  bool canceled_ = false;
+};
 
 }  // namespace
 
 void add_batch(Command command, BatchInput& input) {
   command
-      .option(
-          "--prompts", input.file,
-          "Answer every line of a file: a prompt, or a JSON object with \"prompt\"; prints a JSON object per line; -: "
-          "standard input")
+      .option("--prompts", input.file,
+              "Answer every line of a file: a prompt, or a JSON object with \"prompt\" or \"messages\" and settings of "
+              "its own; prints a JSON object per line; -: standard input")
       .placeholder("FILE");
   command.number("--parallel", input.parallel, "Prompts of --prompts that are computed together").range(1, 256);
 }
 
-std::vector<std::string> read_prompts(const std::string& file) {
-  const std::string text = read_input(file);
-  std::vector<std::string> prompts;
-  size_t number = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string line = text.substr(at, end - at);
-    at = end + 1;
-    ++number;
-    if (line.ends_with('\r')) line.pop_back();
-    if (line.empty()) continue;
-    prompts.push_back(line.starts_with('{') ? prompt_of(line, file, number) : std::move(line));
-  }
-  if (prompts.empty()) throw bad_input("{}: there is no prompt in it", file);
-  return prompts;
-}
-
-int answer_all(const std::shared_ptr<Engine>& engine, const std::vector<std::string>& prompts,
+int answer_all(const std::shared_ptr<Engine>& engine, const std::string& file, const std::vector<PromptLine>& lines,
                const GenerationOptions& options, const CommonOptions& common) {
   PromptEncoder encoder(engine, options, [&](const std::string& text) {
     if (common.log_level != "error") report("note", text);
   });
+  std::vector<PromptRow> rows;
+  for (const PromptLine& line : lines) rows.push_back(read_row(line, options));
+  Answers answers(std::move(rows), file, common);
   std::vector<Request> requests;
-  for (size_t i = 0; i < prompts.size(); ++i) {
-    Json messages = Json::array();
-    if (!options.system.empty()) messages.push_back({{"role", "system"}, {"content", options.system}});
-    messages.push_back({{"role", "user"}, {"content", prompts[i]}});
-    try {
-      requests.emplace_back(*engine, encoder.encode(messages), options.generate);
-    } catch (const Error& error) {
-      throw Error(error.code(), fmt::format("prompt {}: {}", i + 1, error.what()), error.hint());
-    }
-  }
-  const Cancelable cancelable;
-  ProgressBar bar("answers", true);
-  std::vector<std::optional<GenerateResult>> results(requests.size());
-  size_t finished = 0, printed = 0;
-  int64_t tokens = 0;
-  bool canceled = false;
-  Json rows = Json::array();
-  const auto on_finished = [&](size_t index) {
-    results[index] = requests[index].take();
-    tokens += std::ssize(results[index]->token_ids);
-    canceled = canceled || results[index]->stop_reason == StopReason::kCanceled;
-    bar.show(static_cast<double>(++finished) / static_cast<double>(requests.size()));
-    for (; printed < results.size() && results[printed]; ++printed) {
-      Json row = row_of(printed, prompts[printed], *results[printed]);
-      if (common.json) {
-        rows.push_back(std::move(row));
-      } else {
-        print(one_line_json(row) + "\n");
+  std::vector<size_t> row_of_request;
+  for (size_t i = 0; i < answers.rows().size(); ++i) {
+    PromptRow& row = answers.rows()[i];
+    if (row.error.empty()) {
+      try {
+        requests.emplace_back(*engine, encoder.encode(row.messages, row.tools), row.generate);
+        row_of_request.push_back(i);
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::kBadInput) throw;
+        row.error = error.what();
       }
     }
-  };
-  const auto start = Clock::now();
-  run_batch(engine, requests, {.on_finished = on_finished, .cancel = cancelable.flag()});
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  if (common.json) {
-    print_json({{"results", rows},
-                {"generated_tokens", tokens},
-                {"seconds", seconds},
-                {"tokens_per_second", static_cast<double>(tokens) / seconds},
-                {"device", engine->facts().device_id},
-                {"model", engine->facts().name}});
-  } else if (common.verbose()) {
-    say(fmt::format("{} prompts, {} tokens in {:.2f} s, {:.1f} tokens/s\n", prompts.size(), tokens, seconds,
-                    static_cast<double>(tokens) / seconds));
+    row.messages = row.tools = nullptr;
+    if (!row.error.empty()) answers.failed(i, row.error);
   }
-  return canceled ? static_cast<int>(ErrorCode::kInterrupted) : 0;
+  const Cancelable cancelable;
+  const auto start = Clock::now();
+  run_batch(engine, requests,
+            {.on_finished = [&](size_t i) { answers.answered(row_of_request[i], requests[i].take()); },
+             .on_failed = [&](size_t i, const Error& error) { answers.failed(row_of_request[i], error.what()); },
+             .cancel = cancelable.flag()});
+  answers.print_end(std::chrono::duration<double>(Clock::now() - start).count(), engine->facts());
+  return answers.exit_code();
 }
 
 }  // namespace gabbro::cli

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/cli/options.h"
+#include "apps/cli/prompt_rows.h"
 #include "gabbro/engine/session.h"
 
 namespace gabbro::cli {
@@ -18,12 +19,10 @@ struct BatchInput {
 // --prompts and --parallel.
 void add_batch(Command command, BatchInput& input);
 
-// The prompts of the file. Throws bad_input that names the line.
-std::vector<std::string> read_prompts(const std::string& file);
-
-// Answers all prompts. Prints a JSON object per line, in the order of the prompts, or with --json one document. Returns
-// the exit code.
-int answer_all(const std::shared_ptr<Engine>& engine, const std::vector<std::string>& prompts,
+// Answers all lines of `file`. Prints a JSON object per line, in the order of the lines, or with --json one document; a
+// line that cannot be answered has "error" there, and a line on stderr without --json. Returns the exit code: kFailed
+// where there was such a line.
+int answer_all(const std::shared_ptr<Engine>& engine, const std::string& file, const std::vector<PromptLine>& lines,
                const GenerationOptions& options, const CommonOptions& common);
 
 }  // namespace gabbro::cli

@@ -20,10 +20,11 @@ PromptEncoder::PromptEncoder(std::shared_ptr<Engine> engine, const GenerationOpt
     add_template_variable(variables_, variable, "--template-var");
 }
 
-std::vector<int32_t> PromptEncoder::encode(const nlohmann::ordered_json& messages) {
+std::vector<int32_t> PromptEncoder::encode(const nlohmann::ordered_json& messages,
+                                           const nlohmann::ordered_json& tools) {
   jinja::MarkedText text;
   if (chat_template_ != nullptr) {
-    text::ChatPrompt prompt = text::render_prompt(*chat_template_, messages, nullptr, true, variables_);
+    text::ChatPrompt prompt = text::render_prompt(*chat_template_, messages, tools, true, variables_);
     text::require_user_text(prompt, messages);
     for (const std::string& note : prompt.notes) {
       if (noted_.insert(note).second) note_(note);

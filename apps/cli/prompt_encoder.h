@@ -22,8 +22,9 @@ class PromptEncoder {
 
   bool uses_template() const { return chat_template_ != nullptr; }
 
-  // `messages`: [{"role", "content"}]. Throws bad_input where the template refuses them or drops the user's text.
-  std::vector<int32_t> encode(const nlohmann::ordered_json& messages);
+  // `messages`: [{"role", "content"}]; `tools`: a list for the template, or null. Throws bad_input where the template
+  // refuses them or drops the user's text.
+  std::vector<int32_t> encode(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools = nullptr);
 
  private:
   std::shared_ptr<Engine> engine_;

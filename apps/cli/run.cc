@@ -98,10 +98,10 @@ int answer_once(Conversation& conversation, const std::string& prompt, const Run
 
 int run(RunOptions& o) {
   finish(o.generation);
-  std::vector<std::string> prompts;
+  std::vector<PromptLine> prompts;
   if (!o.batch.file.empty()) {
     if (o.input.prompt || !o.input.file.empty()) throw bad_input("--prompts takes the place of PROMPT and --file");
-    prompts = read_prompts(o.batch.file);
+    prompts = read_prompt_lines(o.batch.file);
   }
   const bool interactive = prompts.empty() && is_interactive(o.input);
   std::string prompt;
@@ -124,7 +124,7 @@ int run(RunOptions& o) {
   const std::string sampling = apply_sampling_defaults(o.generation, engine->sampling_defaults(), interactive);
   if (is_terminal(STDERR_FILENO) || o.common.verbose()) say(describe(engine->facts()) + "\n");
   if (o.common.verbose()) say(sampling + "\n");
-  if (!prompts.empty()) return answer_all(engine, prompts, o.generation, o.common);
+  if (!prompts.empty()) return answer_all(engine, o.batch.file, prompts, o.generation, o.common);
   Conversation conversation(engine, o.generation, [&](const std::string& text) { note(o, text); });
   if (!conversation.uses_template() && !o.generation.raw) {
     report("note", "the model has no chat template: it continues the text as it is (--raw)");
@@ -172,6 +172,12 @@ void add_run(Command root) {
   command.example("gabbro run MODEL --raw -n 20 \"Once upon a time\"");
   command.example("gabbro run MODEL --prompts questions.txt > answers.jsonl");
   command.example("while read -r line; do gabbro run MODEL --no-stdin -- \"$line\"; done < questions.txt");
+  command.footer(
+      "A line of --prompts that is a JSON object may have \"id\", \"system\", \"tools\", \"max_tokens\", \"stop\", "
+      "\"seed\" "
+      "and the sampling options with underscores, \"top_p\", in place of the options. A line that cannot be answered "
+      "is a "
+      "row with \"error\"; then the exit code is 1.");
   command.runs([o] { return run(*o); });
 }
 

@@ -14,6 +14,7 @@ struct Active {
   Request* request;
   Sequence sequence;
   std::span<const int32_t> tokens;  // of the step that is made
+  bool failed = false;
 };
 
 // Whether the next page of `later` is computed in this step for `earlier`, whose prompt begins likewise.
@@ -65,8 +66,9 @@ void run_batch(const std::shared_ptr<Engine>& engine, std::span<Request> request
         continue;
       }
       const size_t index = a->index;
+      const bool failed = a->failed;
       a = active.erase(a);
-      if (options.on_finished) options.on_finished(index);
+      if (options.on_finished && !failed) options.on_finished(index);
     }
   };
   const auto cancel_all = [&] {
@@ -99,10 +101,17 @@ void run_batch(const std::shared_ptr<Engine>& engine, std::span<Request> request
         const auto a = std::ranges::find(active, chunk.sequence, [](Active& other) { return &other.sequence; });
         const bool has_row = chunk.rows == Chunk::Rows::kLast;
         const size_t own = has_row ? rows++ : rows;
-        if (greedy) {
-          a->request->appended(chunk.tokens.size(), has_row ? largest[own] : -1);
-        } else {
-          a->request->appended(chunk.tokens.size(), logits.subspan(own * row, has_row ? row : 0));
+        try {
+          if (greedy) {
+            a->request->appended(chunk.tokens.size(), has_row ? largest[own] : -1);
+          } else {
+            a->request->appended(chunk.tokens.size(), logits.subspan(own * row, has_row ? row : 0));
+          }
+        } catch (const Error& error) {
+          if (!options.on_failed) throw;
+          a->failed = true;
+          a->request->cancel();
+          options.on_failed(a->index, error);
         }
       }
     } catch (const Error& error) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 
+#include "gabbro/error.h"
 #include "src/engine/request.h"
 #include "src/engine/runner.h"
 
@@ -14,7 +15,10 @@ namespace gabbro {
 
 struct BatchOptions {
   std::function<void(size_t request)> on_finished{};  // in the order in which they end
-  const std::atomic<bool>* cancel = nullptr;          // ends all requests within 100 ms
+  // Gets the error of a request whose token cannot be chosen, such as for logits that are not numbers; the others go
+  // on. Null: run_batch throws it.
+  std::function<void(size_t request, const Error& error)> on_failed{};
+  const std::atomic<bool>* cancel = nullptr;  // ends all requests within 100 ms
 };
 
 // Runs all of them to their end. The greedy tokens of a request are those that it has alone.

@@ -162,55 +162,16 @@ class Run(TestCase):
                          r"^cpu  .* weights \+ .* cache of .*\n")
 
 
-class Batch(TestCase):
-    """--prompts: an answer for each line, as each prompt has it alone."""
-    LINES = ["Hello", '{"prompt": "two\\nlines", "other": 1}', "", "The cat sat on", "x", "a longer prompt of a few words", "y"]
-    PROMPTS = ["Hello", "two\nlines", "The cat sat on", "x", "a longer prompt of a few words", "y"]
-
-    def rows(self, *arguments, lines=LINES, **options):
-        path = self.file("prompts.txt", "\r\n".join(lines) + "\n")
-        result = self.succeeds("run", TINY_F16, "--prompts", path, "--temperature", "0", "-n", "9", *arguments, **options)
-        return [json.loads(line) for line in result.out.decode().splitlines()]
-
-    def test_answers_are_those_of_each_prompt_alone(self):
-        for parallel in ("1", "4", "64"):
-            rows = self.rows("--parallel", parallel)
-            self.assertEqual([row["index"] for row in rows], list(range(len(self.PROMPTS))))
-            self.assertEqual([row["prompt"] for row in rows], self.PROMPTS)
-            for row in rows:
-                alone = json.loads(self.succeeds("run", TINY_F16, "--temperature", "0", "-n", "9", "--no-stdin", "--json", "--",
-                                                 row["prompt"]).out)
-                for field in ("text", "token_ids", "prompt_tokens", "generated_tokens", "stop_reason"):
-                    self.assertEqual(row[field], alone[field], (parallel, row))
-
-    def test_one_document(self):
-        path = self.file("prompts.txt", "a\nb\n")
-        d = json.loads(self.succeeds("run", TINY_F16, "--prompts", path, "-n", "5", "--json").out)
-        self.assertEqual([row["prompt"] for row in d["results"]], ["a", "b"])
-        self.assertEqual(d["generated_tokens"], sum(row["generated_tokens"] for row in d["results"]))
-        self.assertGreater(d["tokens_per_second"], 0)
-
-    def test_standard_input_and_system(self):
-        rows = [json.loads(line) for line in self.succeeds(
-            "run", TINY_F16, "--prompts", "-", "-n", "4", "--system", "Be brief.", stdin=b"Hi\n").out.decode().splitlines()]
-        self.assertEqual(len(rows), 1)
-        plain = json.loads(self.succeeds("run", TINY_F16, "Hi", "-n", "4", "--system", "Be brief.", "--json").out)
-        self.assertEqual(rows[0]["token_ids"], plain["token_ids"])
-
-    def test_bad_input(self):
-        def refused(text, says, *arguments):
-            self.fails(2, "run", TINY_F16, "--prompts", self.file("p.txt", text), *arguments, says=says)
-        refused("", "there is no prompt in it")
-        refused("\n\n", "there is no prompt in it")
-        refused("a\n{\"text\": 1}\n", "p.txt:2: is no JSON object with a text \"prompt\"")
-        refused("{\"prompt\": 3}\n", "p.txt:1: is no JSON")
-        refused("a\n" + "word " * 600 + "\n", "prompt 2: the prompt has")
-        refused("a\n", "takes the place of PROMPT", "Hello")
-        refused("a\n", "--parallel", "--parallel", "0")
-        self.fails(2, "run", TINY_F16, "--prompts", self.folder / "none", says="none")
-
-
 class BadInput(TestCase):
+    def test_ranges_are_those_that_count(self):
+        for arguments, says in ((["--seed", "18446744073709551616"], "out of range: expected 0 to 2^64 - 1"),
+                                (["--seed", "-1"], "-1 must not be negative"), (["-n", "-2"], "expected -1 or more"),
+                                (["--ctx", "99999999999"], "expected 0 to 1073741824"),
+                                (["--threads", "5000"], "expected 0 to 1024"),
+                                (["--ctx", "99999999999999999999"], "out of range: expected 0 to 1073741824")):
+            self.fails(2, "run", TINY_F16, "hi", *arguments, says=[arguments[0], says])
+        self.succeeds("run", TINY_F16, "hi", "-n", "2", "--seed", "18446744073709551615")
+
     def test_empty_prompts(self):
         self.fails(2, "run", TINY_F16, "", says="the prompt is empty")
         self.fails(2, "run", TINY_F16, says="the prompt is empty")
