@@ -16,7 +16,8 @@ Option add_model(Command command, std::string& model) {
 Option add_shape(Command command, std::string& shape) {
   return command
       .option("--shape", shape,
-              "A shape instead of MODEL: a published one (llama-8b, llama-70b, ...) or sizes: "
+              "A shape instead of MODEL: a published one (llama-8b, qwen3-30b-a3b, gpt-oss-20b, granite-4-h-small, "
+              "...) or sizes: "
               "layers=2,embedding=64,heads=4,kv-heads=2,head-dimension=16,feed-forward=96,vocabulary=256,"
               "context=4096,tied=1")
       .placeholder("SHAPE");

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gabbro/dtype.h"
@@ -74,6 +75,10 @@ class Checkpoint {
   // A .gguf file (of several parts any), a .safetensors file with its config.json next to it, a
   // model.safetensors.index.json, or the folder of one. Throws bad_input that names the file and what is wrong there.
   static Checkpoint open(const std::string& path);
+  // A model in transformers' layout that has a config.json and no weights: `tensors` are names and shapes alone. `name`
+  // is what messages call it.
+  static Checkpoint of_config(const std::string& name, std::string_view config_json,
+                              std::span<const std::pair<std::string, std::vector<int64_t>>> tensors);
   // The same of an opened or generated file.
   Checkpoint(gguf::File file);  // NOLINT(google-explicit-constructor): the same model
 

@@ -153,4 +153,27 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
   return state;
 }
 
+Checkpoint Checkpoint::of_config(const std::string& name, std::string_view config_json,
+                                 std::span<const std::pair<std::string, std::vector<int64_t>>> tensors) {
+  struct ConfigState final : State {
+    const Metadata& metadata() const override { return fields; }
+    std::optional<std::string> chat_template() const override { return {}; }
+    Json config;
+    JsonMetadata fields;
+  };
+  auto state = std::make_shared<ConfigState>();
+  state->path = name;
+  state->layout = CheckpointLayout::kHuggingFace;
+  state->config = parse_json(config_json, name);
+  if (!state->config.is_object()) throw bad_input("{}: is not an object", name);
+  state->fields.add(state->config, "");
+  state->fields.finish(name);
+  for (const auto& [tensor, shape] : tensors) {
+    const std::string_view stored = state->names.emplace_back(tensor);
+    state->add_tensor(
+        {.name = stored, .format = "F32", .known_dtype = DType::f32, .shape = shape, .data = {}, .file = {}});
+  }
+  return Checkpoint(std::shared_ptr<const State>(std::move(state)));
+}
+
 }  // namespace gabbro

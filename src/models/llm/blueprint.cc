@@ -1,6 +1,7 @@
 #include "src/models/llm/blueprint.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -88,8 +89,10 @@ void fill_defaults(ModelShape& s) {
 }  // namespace
 
 Blueprint parse_blueprint(const std::string& text) {
+  std::string lower = text;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const Blueprint& shape : published_blueprints()) {
-    if (shape.name == text) return shape;
+    if (shape.name == lower) return shape;
   }
   Blueprint shape{.name = text};
   for (const auto& [name, value] : parse_assignments(text)) {

@@ -32,6 +32,10 @@ Sizes sizes_of(const std::string& shape, const std::string& type) {
   return sizes;
 }
 
+std::string family_name(const Blueprint& shape) {
+  return std::string(Checkpoint::of_config(shape.name, shape.config, {}).metadata().require_string("model_type"));
+}
+
 double gib(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 
 // As the models' own pages on Hugging Face count them.
@@ -45,6 +49,40 @@ TEST(Blueprint, PublishedNumbersOfParameters) {
   EXPECT_EQ(sizes_of("llama-34b", "f16").parameters, 33743970304);
   EXPECT_EQ(sizes_of("llama-65b", "f16").parameters, 65285660672);
   EXPECT_EQ(sizes_of("llama-405b", "f16").parameters, 405853388800);
+}
+
+TEST(Blueprint, PublishedConfigurationsHaveTheirNumberOfParameters) {
+  for (const Blueprint& shape : published_configs()) {
+    EXPECT_NEAR(static_cast<double>(sizes_of(shape.name, "f16").parameters) / shape.parameters, 1, 0.01) << shape.name;
+    EXPECT_EQ(published_of_size(family_name(shape), shape.parameters)->parameters, shape.parameters) << shape.name;
+  }
+  EXPECT_EQ(published_of_size("gpt-oss", 20e9)->name, "gpt-oss-20b");
+  EXPECT_EQ(published_of_size("qwen3moe", 30e9)->name, "qwen3-30b-a3b");
+  EXPECT_EQ(published_of_size("qwen3moe", 50e9), nullptr);
+  EXPECT_EQ(published_of_size("llama", 46.7e9), nullptr);
+  EXPECT_EQ(parse_blueprint("Qwen3-30B-A3B").name, "qwen3-30b-a3b");
+}
+
+// The file of random weights says what the config.json says: its family asks for the same tensors, and no others are
+// in it.
+TEST(Blueprint, FilesOfPublishedConfigurations) {
+  for (const Blueprint& shape : published_configs()) {
+    const ModelPlan published = plan_of(shape);
+    const Checkpoint file = random_checkpoint(shape, *find_file_type("iq1_s"), 1);
+    const ModelPlan plan = plan_of(file);
+    std::map<std::string, std::vector<int64_t>> wanted, found, stored;
+    for (const RequestedTensor& tensor : published.tensors) wanted[tensor.name] = tensor.shape;
+    for (const RequestedTensor& tensor : plan.tensors) found[tensor.name] = tensor.shape;
+    for (const CheckpointTensor& tensor : file.tensors()) stored[std::string(tensor.name)] = tensor.shape;
+    EXPECT_EQ(found, wanted) << shape.name;
+    EXPECT_EQ(stored, wanted) << shape.name;
+    EXPECT_EQ(plan.sizes.experts, published.sizes.experts) << shape.name;
+    EXPECT_EQ(plan.sizes.experts_used, published.sizes.experts_used) << shape.name;
+    EXPECT_EQ(plan.sizes.context_trained, published.sizes.context_trained) << shape.name;
+    EXPECT_EQ(plan.cache.size(), published.cache.size()) << shape.name;
+    EXPECT_EQ(plan.tied, published.tied) << shape.name;
+    EXPECT_EQ(plan.name, shape.name);
+  }
 }
 
 TEST(Blueprint, AnySizeHasItsNumberOfParameters) {

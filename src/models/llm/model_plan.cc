@@ -10,6 +10,8 @@
 #include "src/formats/ggml_type.h"
 #include "src/formats/gguf.h"
 #include "src/formats/random_file.h"
+#include "src/models/llm/convert_fields.h"
+#include "src/models/llm/gguf_fields.h"
 #include "src/models/llm/registry.h"
 #include "src/models/llm/rope_config.h"
 
@@ -47,19 +49,61 @@ gguf::Writer fields_of(const Blueprint& blueprint) {
   return writer;
 }
 
+// Tensors that some models of a family have, and others have another way or not at all.
+bool is_alternative(const std::string& name) {
+  return name.ends_with(".attn_qkv.weight") || name.ends_with(".attn_kv_b.weight") || name.ends_with("_shexp.weight") ||
+         name.starts_with("rope_factors_") || name == kRopeDivisors || name.ends_with(".ssm_in.weight") ||
+         name.ends_with(".ssm_dt_norm.weight") || name.ends_with(".ssm_b_norm.weight") ||
+         name.ends_with(".ssm_c_norm.weight") || name.ends_with(".bias");
+}
+
+// The model of a published config.json. Families look for one tensor while they read sizes: the vocabulary's.
+Checkpoint config_of(const Blueprint& blueprint) {
+  const Checkpoint config = Checkpoint::of_config(blueprint.name, blueprint.config, {});
+  const auto vocabulary = static_cast<int64_t>(config.metadata().require_u32("vocab_size"));
+  const std::pair<std::string, std::vector<int64_t>> table = {weight_name(family_of(config).names, config, kEmbeddings),
+                                                              {vocabulary, 1}};
+  return Checkpoint::of_config(blueprint.name, blueprint.config, {&table, 1});
+}
+
+// Whether a published model has a tensor.
+bool has_published_tensor(const Blueprint& blueprint, bool tied, const std::string& name) {
+  if (name == kHead) return !tied;
+  if (name.ends_with(".ffn_gate_inp.weight")) {
+    const int64_t after = std::stoll(name.substr(4)) - blueprint.first_mixture;
+    return after >= 0 && after % blueprint.mixture_step == 0;
+  }
+  for (const std::string& present : blueprint.present) {
+    if (name.ends_with(present)) return true;
+  }
+  return !is_alternative(name);
+}
+
 bool has_tensor(const Blueprint& blueprint, const std::string& name) {
   if (name == kHead) return !blueprint.tied;
   if (name == kRopeDivisors) return blueprint.rope_factor != 1;
   if (name.ends_with(".ffn_gate_inp.weight")) return blueprint.sizes.experts > 0;
-  const bool alternative = name.ends_with(".attn_qkv.weight") || name.ends_with(".attn_kv_b.weight") ||
-                           name.ends_with("_shexp.weight") || name.starts_with("rope_factors_") ||
-                           name.ends_with(".ssm_in.weight") || name.ends_with(".ssm_dt_norm.weight") ||
-                           name.ends_with(".ssm_b_norm.weight") || name.ends_with(".ssm_c_norm.weight");
-  return !alternative && !name.ends_with(".bias");
+  return !is_alternative(name);
 }
 
 // The exponents of a state space, which have to be negative for its states to stay finite.
 bool is_decay(const PlannedTensor& tensor) { return tensor.name.ends_with(".ssm_a"); }
+
+// The fields of a published model's file, as `convert` writes them. `tables`: further tensors.
+gguf::Writer fields_of_config(const Blueprint& blueprint, const ModelPlan& plan,
+                              std::map<std::string, std::vector<float>>& tables) {
+  gguf::Writer writer(gguf::kPageAlignment);
+  const Checkpoint config = config_of(blueprint);
+  const Family& family = family_of(config);
+  GgufFields fields{.writer = writer, .architecture = std::string(family.architectures.front())};
+  writer.add_string("general.architecture", fields.architecture);
+  writer.add_string("general.name", blueprint.name);
+  note_mixtures(plan, fields);
+  family.write_fields(config, fields);
+  writer.add_string("tokenizer.ggml.model", "none");
+  tables = std::move(fields.tables);
+  return writer;
+}
 
 std::vector<float> rope_divisors(const Blueprint& blueprint) {
   constexpr double kOriginalContext = 8192, kLow = 1, kHigh = 4;  // of Llama 3
@@ -125,6 +169,14 @@ ModelPlan plan_of(const Checkpoint& checkpoint) {
 }
 
 ModelPlan plan_of(const Blueprint& blueprint) {
+  if (!blueprint.config.empty()) {
+    const Checkpoint config = config_of(blueprint);
+    const bool tied = config.metadata().bool_or("tie_word_embeddings", false);
+    ModelPlan published =
+        plan(config, [&](const std::string& name) { return has_published_tensor(blueprint, tied, name); });
+    published.name = blueprint.name;
+    return published;
+  }
   gguf::Writer writer = fields_of(blueprint);
   // The only tensor that families look for while they read sizes: the vocabulary's.
   const int64_t embeddings[] = {blueprint.sizes.vocabulary, 1};
@@ -146,9 +198,15 @@ std::vector<PlannedTensor> planned_tensors(const ModelPlan& plan, const FileType
 }
 
 Checkpoint random_checkpoint(const Blueprint& blueprint, const FileType& type, uint64_t seed) {
-  gguf::Writer writer = fields_of(blueprint);
+  const ModelPlan model = plan_of(blueprint);
+  std::map<std::string, std::vector<float>> tables;
+  gguf::Writer writer = blueprint.config.empty() ? fields_of(blueprint) : fields_of_config(blueprint, model, tables);
   writer.add_u32("general.file_type", type.number);
-  const std::vector<PlannedTensor> tensors = planned_tensors(plan_of(blueprint), type);
+  for (const auto& [name, values] : tables) {
+    const int64_t shape[] = {std::ssize(values)};
+    writer.add_tensor(name, gguf::ggml_type_number(DType::f32), shape, std::as_bytes(std::span(values)));
+  }
+  const std::vector<PlannedTensor> tensors = planned_tensors(model, type);
   int64_t longest = 1;
   for (const PlannedTensor& tensor : tensors) {
     if (tensor.shape.size() < 2 || is_decay(tensor)) longest = std::max(longest, tensor.elements());

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "src/models/llm/blueprint.h"
+#include "src/models/llm/registry.h"
 
 namespace gabbro::llm {
 namespace {
@@ -78,9 +79,7 @@ std::string size_name(double parameters) {
   return fmt::format("llama-{:.4g}{}", parameters / unit, letter);
 }
 
-}  // namespace
-
-std::span<const Blueprint> published_blueprints() {
+std::span<const Blueprint> llama_blueprints() {
   static const Blueprint kShapes[] = {
       llama_3("llama-1b", {16, 2048, 32, 8, 8192}, true),         // Llama 3.2 1B
       llama_3("llama-3b", {28, 3072, 24, 8, 8192}, true),         // Llama 3.2 3B
@@ -94,6 +93,36 @@ std::span<const Blueprint> published_blueprints() {
       llama_3("llama-405b", {126, 16384, 128, 8, 53248}, false),  // Llama 3.1 405B
   };
   return kShapes;
+}
+
+std::string architecture_in_config(const Blueprint& shape) {
+  return std::string(Checkpoint::of_config(shape.name, shape.config, {}).metadata().require_string("model_type"));
+}
+
+}  // namespace
+
+std::span<const Blueprint> published_blueprints() {
+  static const std::vector<Blueprint> kShapes = [] {
+    const auto llama = llama_blueprints(), configs = published_configs();
+    std::vector<Blueprint> shapes(llama.begin(), llama.end());
+    shapes.insert(shapes.end(), configs.begin(), configs.end());
+    return shapes;
+  }();
+  return kShapes;
+}
+
+const Blueprint* published_of_size(std::string_view architecture, double parameters) {
+  constexpr double kMostAway = 0.05;  // gpt-oss-20b has 20.9 billion
+  const Family* const family = find_family(architecture);
+  const Blueprint* nearest = nullptr;
+  const auto away = [&](const Blueprint& shape) { return std::abs(shape.parameters / parameters - 1); };
+  for (const Blueprint& shape : published_configs()) {
+    const std::string own = architecture_in_config(shape);
+    // Mixtral has the architecture llama in GGUF, whose name stands for dense models here.
+    const bool same = own == architecture || (architecture != "llama" && find_family(own) == family);
+    if (same && away(shape) <= kMostAway && (nearest == nullptr || away(shape) < away(*nearest))) nearest = &shape;
+  }
+  return nearest;
 }
 
 std::optional<double> parse_parameter_count(std::string_view text) {
@@ -113,7 +142,7 @@ std::optional<double> parse_parameter_count(std::string_view text) {
 
 Blueprint blueprint_of_size(double parameters) {
   Blueprint shape{.name = size_name(parameters)};
-  for (const Blueprint& published : published_blueprints()) {
+  for (const Blueprint& published : llama_blueprints()) {
     if (published.name == shape.name) return published;
   }
   const bool large = parameters >= 1e9;  // as Llama 3; the smaller ones as llama2.c
