@@ -19,7 +19,7 @@ LEFT_OUT = ("mtp.", "eh_proj")  # layers that predict further tokens
 
 
 def rows():
-    for name, parameters, config in re.findall(r'\{"([^"]+)", ([\d.e+]+), R"\((.*?)\)"', TABLE.read_text(), re.DOTALL):
+    for name, parameters, config in re.findall(r'\{"([^"]+)",\s*([\d.e+]+),\s*R"\((.*?)\)"', TABLE.read_text(), re.DOTALL):
         yield name, float(parameters), json.loads(config)
 
 
