@@ -8,6 +8,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/terminal.h"
+#include "gabbro/file_faults.h"
 #include "src/base/error.h"
 
 namespace gabbro::cli {
@@ -41,6 +42,7 @@ int run_program(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace gabbro;
   cli::prepare_streams();
+  handle_file_faults(FileFault::kExit);
   cli::install_interrupt_handler();
   spdlog::set_default_logger(spdlog::stderr_color_mt("gabbro"));
   spdlog::set_pattern("gabbro: %l: %v");

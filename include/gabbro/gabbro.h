@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gabbro/device.h"
+#include "gabbro/file_faults.h"
 #include "gabbro/llm.h"
 #include "gabbro/nn.h"
 #include "gabbro/ops.h"

@@ -1,4 +1,5 @@
 // The extension gabbro._core: everything of the package that is C++. python/gabbro/__init__.py is its face.
+#include "gabbro/file_faults.h"
 #include "python/src/fork.h"
 #include "python/src/nn.h"
 #include "python/src/ops.h"
@@ -7,6 +8,7 @@
 NB_MODULE(_core, m) {
   using namespace gabbro::python;
   m.doc() = "Tensors, operations and devices of Gabbro.";
+  gabbro::handle_file_faults(gabbro::FileFault::kThrow);
   nanobind::set_leak_warnings(false);  // caches of other packages may keep tensors until the end
   bind_errors(m);
   bind_dtypes(m);

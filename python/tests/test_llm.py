@@ -1,6 +1,7 @@
 """gabbro.llm: models of the fixtures, whose logits are those of transformers."""
 
 import json
+import os
 import threading
 from pathlib import Path
 
@@ -95,6 +96,20 @@ def test_tokens_there_and_back(model):
     token = tokenizer.convert_ids_to_tokens(ids[-1])
     assert isinstance(token, str)
     assert tokenizer.convert_tokens_to_ids("no such token at all") is None
+
+
+@pytest.mark.parametrize("size", [4096, 140000])
+def test_a_file_that_is_cut_is_an_error_that_names_it(tmp_path, size):
+    path = tmp_path / "cut.gguf"
+    path.write_bytes(TINY.with_name("tiny-f16.gguf").read_bytes())
+    loaded = gb.llm.load(path, device="cpu", progress=False)  # its weights are read from the file, in place
+    loaded.logits([1, 2, 3])
+    os.truncate(path, size)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=rf"cut\.gguf: the file had 145024 bytes .* and has {size} now"):
+            loaded.logits([1, 2, 3])
+    other = gb.llm.load(TINY, device="cpu", progress=False)
+    assert other.logits([1, 2, 3]).shape[0] == 3
 
 
 def test_errors_name_what_is_wrong(model):

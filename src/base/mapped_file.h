@@ -2,8 +2,13 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
+
+#include "src/base/file_faults.h"
 
 namespace gabbro {
 
@@ -20,18 +25,42 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(data_), size_}; }
   const std::string& path() const { return path_; }
+  int descriptor() const { return descriptor_; }  // -1: memory without a file
 
   // Tells the kernel that this part will be read soon, or is not needed again (its pages then leave our resident size).
   void will_need(size_t offset, size_t size) const;
   void release(size_t offset, size_t size) const;
 
+  // Throws failed() that names the file where it was cut or written to since it was opened, or could not be read. A
+  // file that was replaced by another of its name stays what it was. Costs a system call.
+  void require_unchanged() const;
+  // Makes the first bytes, and the rest of their page, a copy that stays as it is whatever happens to the file; then
+  // require_unchanged(). For headers, whose readers rely on what they have checked; of more than 256 MiB none is made.
+  void detach(size_t bytes) const;
+
  private:
   std::string path_;
   void* data_ = nullptr;
   size_t size_ = 0;
+  int descriptor_ = -1;
+  FileStamp stamp_;
+  std::optional<FaultGuard> guard_;
 };
 
-// The whole of a text file. Throws bad_input as above, except that an empty file is fine; `limit` bounds its size.
+// Mapped files whose bytes may still be read in place.
+class FilesInUse {
+ public:
+  void add(std::span<const std::shared_ptr<const MappedFile>> files) {
+    files_.insert(files_.end(), files.begin(), files.end());
+  }
+  void require_unchanged() const;  // as MappedFile's, of those that something still holds
+
+ private:
+  std::vector<std::weak_ptr<const MappedFile>> files_;
+};
+
+// The whole of a text file. Throws bad_input as above, except that an empty file is fine; `limit` bounds its size; and
+// failed() where the file changes meanwhile.
 std::string read_file(const std::string& path, size_t limit = size_t{1} << 30);
 
 // Writes to a temporary file next to `path`, syncs and renames: either the whole file is there or the old one is. A

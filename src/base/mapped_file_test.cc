@@ -78,6 +78,53 @@ TEST_F(Files, AdviceLeavesTheBytesAlone) {
   }
 }
 
+TEST_F(Files, AFileThatChangesIsNamed) {
+  const std::string a = put("a", std::string(5000, 'a'));
+  const MappedFile file(a);
+  file.require_unchanged();
+  std::ofstream(a, std::ios::in | std::ios::binary) << "b";  // in place
+  EXPECT_EQ(error_of(ErrorCode::kFailed, [&] { file.require_unchanged(); }),
+            a + ": the file was written to since it was opened");
+  fs::resize_file(a, 4999);
+  EXPECT_EQ(error_of(ErrorCode::kFailed, [&] { file.require_unchanged(); }),
+            a + ": the file had 5000 bytes when it was opened, and has 4999 now");
+}
+
+TEST_F(Files, AFileThatIsReplacedOrRemovedStaysWhatItWas) {
+  const std::string a = put("a", std::string(5000, 'a'));
+  const MappedFile file(a);
+  write_file_atomically(a, as_span("other"));
+  file.require_unchanged();
+  fs::remove(a);
+  file.require_unchanged();
+  EXPECT_EQ(std::to_integer<char>(file.bytes()[4999]), 'a');
+}
+
+TEST_F(Files, ADetachedHeaderStays) {
+  const std::string a = put("a", std::string(20000, 'a'));
+  const MappedFile file(a);
+  file.detach(5000);
+  std::ofstream(a, std::ios::in | std::ios::binary) << std::string(20000, 'b');
+  const auto at = [&](size_t i) { return std::to_integer<char>(file.bytes()[i]); };
+  EXPECT_EQ(at(0), 'a');
+  EXPECT_EQ(at(4999), 'a');
+  EXPECT_EQ(at(19999), 'b');
+  EXPECT_EQ(error_of(ErrorCode::kFailed, [&] { file.detach(1); }), a + ": the file was written to since it was opened");
+}
+
+TEST_F(Files, FilesInUseAreThoseThatSomethingHolds) {
+  const std::string a = put("a", "first"), b = put("b", "second");
+  auto held = std::make_shared<const MappedFile>(a), dropped = std::make_shared<const MappedFile>(b);
+  FilesInUse files;
+  files.add(std::vector{held, dropped});
+  dropped.reset();
+  put("b", "changed");
+  files.require_unchanged();
+  put("a", "changed");
+  EXPECT_THAT(error_of(ErrorCode::kFailed, [&] { files.require_unchanged(); }),
+              HasSubstr(a + ": the file had 5 bytes"));
+}
+
 TEST_F(Files, WhatIsNoRegularFileIsRefusedAndNamed) {
   EXPECT_EQ(read_error(path("none")), path("none") + ": No such file or directory");
   EXPECT_EQ(read_error(folder_), folder_ + ": is a folder, not a file");

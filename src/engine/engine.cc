@@ -202,7 +202,7 @@ std::shared_ptr<Engine> Engine::load(const std::string& path, const LoadOptions&
 }
 
 std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOptions& options,
-                                     std::shared_ptr<Device> device) {
+                                     std::shared_ptr<Device> device) try {
   const bool answers_texts = encoder::has_t5_decoder(checkpoint);
   if (has_encoder_alone(checkpoint) && !answers_texts) {
     throw Error(ErrorCode::kBadInput, checkpoint.path() + ": the model is a text encoder, which writes no text",
@@ -228,6 +228,8 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
     add_warnings(checkpoint, state->tokenizer.get(), state->sampling, state->facts);
     check_vocabulary(checkpoint, state->tokenizer.get(), state->facts.vocabulary);
     describe_device(*state->device, options, state->facts);
+    checkpoint.require_unchanged();
+    state->files.add(checkpoint.files());
     return std::shared_ptr<Engine>(new Engine(std::move(state)));
   }
   const FileType* const quantize = type_to_quantize(options.quantize);
@@ -277,8 +279,13 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   // A limited memory has no room for buffers of loading that a pool keeps.
   if (facts.streaming.memory > 0) state->device->trim(abi::MemoryKind::kDevice);
   if (state->stream != nullptr) streaming::start_stream(*state->stream, checkpoint, *state->device, facts);
+  checkpoint.require_unchanged();
+  state->files.add(checkpoint.files());
 
   return std::shared_ptr<Engine>(new Engine(std::move(state)));
+} catch (const Error&) {
+  checkpoint.require_unchanged();  // then this is the reason
+  throw;
 }
 
 }  // namespace gabbro

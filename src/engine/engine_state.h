@@ -25,6 +25,7 @@ namespace gabbro {
 
 struct Engine::State {
   std::shared_ptr<Device> device;
+  FilesInUse files;                                 // whose weights are used in place, or streamed
   std::unique_ptr<streaming::WeightStream> stream;  // null: all weights are on the device
   std::vector<llm::ScaledAdapter> adapters;
   std::shared_ptr<llm::InputSquares> observer;  // mostly null

@@ -112,6 +112,7 @@ void Runner::run_step(std::span<const Chunk> chunks, const std::atomic<bool>* ca
     single_tokens = single_tokens && chunk.tokens.size() == 1 && chunk.rows != Chunk::Rows::kNone;
   }
   if (chunks.empty()) return;
+  shared.files.require_unchanged();
   try {
     std::vector<Sequence*> sequences;
     for (const Chunk& chunk : chunks) sequences.push_back(chunk.sequence);
@@ -129,6 +130,7 @@ void Runner::run_step(std::span<const Chunk> chunks, const std::atomic<bool>* ca
     } else {
       finish(forward(parts, cancel), rows);
     }
+    shared.files.require_unchanged();  // or these results are of other weights
     for (const Chunk& chunk : chunks) {
       chunk.sequence->tokens_.insert(chunk.sequence->tokens_.end(), chunk.tokens.begin(), chunk.tokens.end());
       chunk.sequence->state_->length = std::ssize(chunk.sequence->tokens_);

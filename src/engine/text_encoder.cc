@@ -22,14 +22,18 @@ using encoder::Pooling;
 
 constexpr llm::WeightName kDenseNames[] = {{"dense", "linear"}};
 
-nn::Projection load_dense(const DenseModule& module, int64_t width, const std::shared_ptr<Device>& device) {
+nn::Projection load_dense(const DenseModule& module, int64_t width, const std::shared_ptr<Device>& device,
+                          FilesInUse& files) {
   if (module.in != width) {
     throw bad_input("{}: config.json: in_features is {}, the vectors before it have {}", module.folder, module.in,
                     width);
   }
   const Checkpoint checkpoint = Checkpoint::open(module.folder);
   llm::CheckpointWeights weights(checkpoint, kDenseNames, device, {});
-  return weights.linear("dense", {module.out, module.in});
+  nn::Projection dense = weights.linear("dense", {module.out, module.in});
+  checkpoint.require_unchanged();
+  files.add(checkpoint.files());
+  return dense;
 }
 
 // The pooling of GGUF files (llama.cpp's enum llama_pooling_type).
@@ -65,6 +69,7 @@ void normalize(std::span<float> vector) {
 
 struct TextEncoder::State {
   std::shared_ptr<Device> device;
+  FilesInUse files;  // whose weights are used in place
   std::unique_ptr<encoder::Encoder> model;
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string no_tokenizer;
@@ -99,7 +104,7 @@ std::shared_ptr<TextEncoder> TextEncoder::load(const std::string& path, const Lo
   return load(Checkpoint::open(path), options);
 }
 
-std::shared_ptr<TextEncoder> TextEncoder::load(const Checkpoint& checkpoint, const LoadOptions& options) {
+std::shared_ptr<TextEncoder> TextEncoder::load(const Checkpoint& checkpoint, const LoadOptions& options) try {
   auto state = std::make_unique<State>();
   const encoder::Family& family = encoder::family_of(checkpoint);
   const bool folder = checkpoint.layout() == CheckpointLayout::kHuggingFace;
@@ -133,7 +138,7 @@ std::shared_ptr<TextEncoder> TextEncoder::load(const Checkpoint& checkpoint, con
   facts.normalized = !state->modules.found || state->modules.normalized;
   facts.dimensions = config.projection > 0 ? config.projection : config.shape.embedding;
   for (const DenseModule& module : state->modules.dense) {
-    state->dense.push_back(load_dense(module, facts.dimensions, state->device));
+    state->dense.push_back(load_dense(module, facts.dimensions, state->device, state->files));
     facts.dimensions = module.out;
   }
   facts.most_tokens =
@@ -149,7 +154,12 @@ std::shared_ptr<TextEncoder> TextEncoder::load(const Checkpoint& checkpoint, con
     for (const std::string& warning : state->tokenizer->warnings())
       facts.warnings.push_back(checkpoint.path() + ": " + warning);
   }
+  checkpoint.require_unchanged();
+  state->files.add(checkpoint.files());
   return std::shared_ptr<TextEncoder>(new TextEncoder(std::move(state)));
+} catch (const Error&) {
+  checkpoint.require_unchanged();  // then this is the reason
+  throw;
 }
 
 void TextEncoder::State::refuse_length(const std::string& what, size_t tokens) const {
@@ -194,6 +204,7 @@ void TextEncoder::State::run_batches(std::span<const TokenizedText> texts, int64
       ++end;
     }
     visit(encoder::make_batch(device, together), std::span(order).subspan(first, end - first));
+    files.require_unchanged();  // or these results are of other weights
     first = end;
     if (progress) progress(static_cast<double>(end) / static_cast<double>(order.size()));
   }

@@ -102,6 +102,7 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_gguf(gguf::File o
   state->path = file.path();
   state->gguf_version = file.version();
   state->file_count = file.parts().size();
+  state->mapped.assign(file.parts().begin(), file.parts().end());
   for (const auto& part : file.parts()) state->file_bytes += part->bytes().size();
   for (const gguf::TensorInfo& info : file.tensors()) {
     const gguf::GgmlType* type = gguf::find_ggml_type(info.ggml_type);
@@ -131,11 +132,16 @@ CheckpointLayout Checkpoint::layout() const { return state_->layout; }
 uint32_t Checkpoint::gguf_version() const { return state_->gguf_version; }
 size_t Checkpoint::file_count() const { return state_->file_count; }
 uint64_t Checkpoint::file_bytes() const { return state_->file_bytes; }
+std::span<const std::shared_ptr<const MappedFile>> Checkpoint::files() const { return state_->mapped; }
 const Metadata& Checkpoint::metadata() const { return state_->metadata(); }
 const std::vector<std::string>& Checkpoint::notes() const { return state_->notes; }
 std::span<const CheckpointTensor> Checkpoint::tensors() const { return state_->tensors; }
 std::optional<std::string> Checkpoint::chat_template() const { return state_->chat_template(); }
 TokenizerFiles Checkpoint::tokenizer_files() const { return state_->tokenizer_files(); }
+
+void Checkpoint::require_unchanged() const {
+  for (const auto& file : state_->mapped) file->require_unchanged();
+}
 
 std::string Checkpoint::description() const {
   const bool gguf = layout() == CheckpointLayout::kGguf;

@@ -88,6 +88,8 @@ class Checkpoint {
   uint32_t gguf_version() const;    // 0: of another layout
   size_t file_count() const;        // that hold tensors
   uint64_t file_bytes() const;      // of these
+  std::span<const std::shared_ptr<const MappedFile>> files() const;
+  void require_unchanged() const;  // of all of them, as MappedFile does it
 
   // Fields of GGUF; of a folder those of config.json, nested ones as "rope_scaling.factor", and those of
   // generation_config.json after "generation_config.".

@@ -28,6 +28,7 @@ struct Checkpoint::State {
   size_t file_count = 1;
   CheckpointLayout layout = CheckpointLayout::kGguf;
   uint64_t file_bytes = 0;
+  std::vector<std::shared_ptr<const MappedFile>> mapped;
   std::vector<CheckpointTensor> tensors;
   std::unordered_map<std::string_view, size_t> index;  // in `tensors`
   std::deque<std::string> names;                       // of tensors that no file has

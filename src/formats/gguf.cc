@@ -1,13 +1,27 @@
 #include "src/formats/gguf.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "src/base/error.h"
 #include "src/formats/foreign_file.h"
+#include "src/formats/foreign_folder.h"
 #include "src/formats/gguf_parse.h"
 #include "src/formats/gguf_split.h"
 
 namespace gabbro::gguf {
+namespace {
+
+// Fields are views of the header, and are trusted once it has been parsed.
+size_t header_bytes(const Part& part, std::span<const std::byte> bytes) {
+  size_t end = bytes.size();
+  for (const TensorInfo& tensor : part.tensors)
+    end = std::min(end, static_cast<size_t>(tensor.data.data() - bytes.data()));
+  return end;
+}
+
+}  // namespace
+
 int64_t TensorInfo::elements() const {
   int64_t count = 1;
   for (const int64_t dimension : shape) count *= dimension;  // the parser has seen that it fits
@@ -24,10 +38,10 @@ DType TensorInfo::dtype() const {
 File File::open(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
+    refuse_adapter_folder(path);
     throw Error(ErrorCode::kBadInput, path + ": is a folder without a model", folder_hint(path));
   }
-  if (std::filesystem::is_regular_file(path, ignored) && std::filesystem::file_size(path, ignored) == 0 && !ignored)
-    throw Error(ErrorCode::kBadInput, path + ": the file is empty", unfinished_hint(0));
+  refuse_empty(path);
   const std::optional<SplitName> split = parse_split_name(path);
   File file;
   file.set_path(path);
@@ -50,6 +64,7 @@ void File::add_part(std::unique_ptr<MappedFile> opened, uint32_t number, uint32_
   parts_.push_back(std::move(opened));
   const std::shared_ptr<const MappedFile> mapped = parts_.back();
   Part part = parse(mapped->bytes(), mapped->path());
+  mapped->detach(header_bytes(part, mapped->bytes()));
   check_part(part, mapped->path(), number, count);
   for (TensorInfo& tensor : part.tensors) {
     tensor.file = mapped;

@@ -20,10 +20,7 @@ constexpr uint64_t kSmallestField = 8 + 4 + 1;       // an empty key, a type, a 
 constexpr uint64_t kSmallestTensor = 8 + 4 + 4 + 8;  // an empty name, the number of dimensions, a type, an offset
 
 void check_magic(Cursor& cursor, std::string_view name) {
-  if (const auto foreign = recognize_file(cursor.bytes(), name)) {
-    throw Error(ErrorCode::kBadInput, fmt::format("{}: this is not a GGUF file but {}", name, foreign->what),
-                foreign->hint);
-  }
+  refuse_foreign(cursor.bytes(), name, FileKind::kGguf);
   const std::string_view magic(reinterpret_cast<const char*>(cursor.take(4, "magic")), 4);
   if (magic != "GGUF") cursor.fail(0, "magic", "this is not a GGUF file, it starts with {}", quote(magic));
 }

@@ -6,7 +6,7 @@
 
 #include "src/base/error.h"
 #include "src/formats/checkpoint_state.h"
-#include "src/formats/foreign_file.h"
+#include "src/formats/foreign_folder.h"
 #include "src/formats/gguf_parse.h"
 #include "src/formats/json_file.h"
 #include "src/formats/safetensors.h"
@@ -51,6 +51,8 @@ class JsonMetadata : public Metadata {
   std::vector<const std::pair<const std::string, const Json*>*> order_;
 };
 
+std::string or_dot(const fs::path& folder) { return folder.empty() ? "." : folder.string(); }
+
 // The names of the files that hold the tensors, from an index: {"weight_map": {tensor: file}}.
 std::set<std::string> files_of_index(const fs::path& path) {
   const Json index = read_json_file(path.string());
@@ -84,6 +86,7 @@ std::set<std::string> files_of_folder(const fs::path& folder) {
   if (indices.contains(usual)) return files_of_index(folder / usual);
   if (files.contains("model.safetensors")) return {"model.safetensors"};
   if (indices.size() == 1) return files_of_index(folder / *indices.begin());
+  refuse_adapter_folder(folder.string());
   if (files.empty()) {
     throw Error(ErrorCode::kBadInput, folder.string() + ": the folder holds no safetensors files",
                 folder_hint(folder.string()));
@@ -109,6 +112,7 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
   std::error_code ignored;
   const bool is_folder = fs::is_directory(path, ignored);
   state->folder = is_folder ? fs::path(path) : fs::path(path).parent_path();
+  if (fs::path(path).filename() == "adapter_model.safetensors") refuse_adapter_folder(or_dot(state->folder));
   const bool is_index = !is_folder && path.ends_with(kIndexSuffix);
   const std::set<std::string> names = is_folder  ? files_of_folder(path)
                                       : is_index ? files_of_index(path)
@@ -116,10 +120,13 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
   for (const std::string& name : names) {
     const std::string file_path = (state->folder / name).string();
     if (names.size() > 1 && !file_exists(file_path)) {
+      const auto unfinished = find_unfinished(state->folder.string(), name);
       throw Error(ErrorCode::kBadInput, fmt::format("{}: is missing (a part of {})", file_path, path),
-                  "all parts of a model have to be in one folder");
+                  unfinished ? fmt::format("its download is unfinished: {}; fetch the rest", *unfinished)
+                             : "all parts of a model have to be in one folder");
     }
     const auto& file = state->files.emplace_back(std::make_unique<const safetensors::File>(file_path));
+    state->mapped.push_back(file->mapped());
     state->file_bytes += file->mapped()->bytes().size();
     for (const safetensors::TensorInfo& info : file->tensors()) {
       state->add_tensor({.name = info.name,

@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
+#include "src/formats/foreign_file.h"
 #include "src/formats/gguf.h"
 #include "src/formats/gguf_parse.h"
 #include "src/formats/gguf_writer.h"
@@ -58,6 +59,7 @@ ImportanceMatrix read_gguf(const std::string& path) {
     check_importance(entry, path, name);
     matrix.entries.emplace(name, std::move(entry));
   }
+  for (const auto& part : file.parts()) part->require_unchanged();
   if (matrix.entries.empty()) throw bad_input("{}: the importance matrix has no entries", path);
   return matrix;
 }
@@ -126,13 +128,17 @@ class DatReader {
 }  // namespace
 
 ImportanceMatrix ImportanceMatrix::read(const std::string& path) {
+  refuse_empty(path);
   const MappedFile file(path);
   const std::span<const std::byte> bytes = file.bytes();
   if (bytes.size() >= 4 && std::memcmp(bytes.data(), "GGUF", 4) == 0) return read_gguf(path);
-  return DatReader(bytes, path).read();
+  refuse_foreign(bytes, path, FileKind::kImportanceMatrix);
+  ImportanceMatrix matrix = DatReader(bytes, path).read();
+  file.require_unchanged();
+  return matrix;
 }
 
-void ImportanceMatrix::write(const std::string& path) const {
+std::vector<std::byte> ImportanceMatrix::bytes() const {
   gguf::Writer writer;
   writer.add_string("general.type", "imatrix");
   const std::vector<std::string_view> names(datasets.begin(), datasets.end());
@@ -145,8 +151,10 @@ void ImportanceMatrix::write(const std::string& path) const {
     writer.add_tensor(name + std::string(kSums), type, sums, std::as_bytes(std::span(entry.sums)));
     writer.add_tensor(name + std::string(kCounts), type, counts, std::as_bytes(std::span(entry.counts)));
   }
-  writer.write(path);
+  return writer.bytes();
 }
+
+void ImportanceMatrix::write(const std::string& path) const { write_file_atomically(path, bytes()); }
 
 size_t ImportanceMatrix::digest() const {
   size_t digest = 0;

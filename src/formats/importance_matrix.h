@@ -2,6 +2,7 @@
 // weight errors. The files are those of llama.cpp's llama-imatrix: GGUF, and the older .dat form.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -30,7 +31,8 @@ class ImportanceMatrix {
   // not belong together, values that are below 0 or not numbers.
   static ImportanceMatrix read(const std::string& path);
 
-  // The GGUF form; the whole file or none.
+  // The GGUF form; write(): the whole file or none.
+  std::vector<std::byte> bytes() const;
   void write(const std::string& path) const;
 
   // Weights [E, K] of the squared errors of a matrix: the mean squares, and 1 for an expert without tokens. Empty where

@@ -1,11 +1,13 @@
 #include "src/formats/json_file.h"
 
+#include <span>
 #include <unordered_set>
 #include <vector>
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
 #include "src/base/text_file.h"
+#include "src/formats/foreign_file.h"
 #include "src/formats/gguf_parse.h"
 
 namespace gabbro {
@@ -62,7 +64,9 @@ Json parse(std::string_view text, const std::string& name) {
 
 Error no_json(std::string_view text, const std::string& name, const Json::parse_error& error) {
   require_utf8(text, name);
-  return bad_input("{}: no JSON at byte {}", name, error.byte);
+  refuse_foreign(std::as_bytes(std::span(text)), name, FileKind::kJson);
+  return Error(ErrorCode::kBadInput, fmt::format("{}: no JSON at byte {}", name, error.byte),
+               error.byte > text.size() ? unfinished_hint(text.size()) : "");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/round_up.h"
+#include "src/formats/foreign_file.h"
 #include "src/formats/gguf_parse.h"
 #include "src/formats/safetensors_header.h"
 
@@ -59,6 +60,11 @@ std::optional<uint64_t> bytes_of(const std::vector<uint64_t>& shape, const Eleme
   return bits % 8 == 0 ? std::optional(bits / 8) : std::nullopt;
 }
 
+std::shared_ptr<const MappedFile> open_whole(const std::string& path) {
+  refuse_empty(path);
+  return std::make_shared<const MappedFile>(path);
+}
+
 std::string shape_text(const std::vector<uint64_t>& shape) {
   constexpr size_t kMostShown = 8;
   std::string text;
@@ -79,13 +85,20 @@ DType TensorInfo::dtype() const {
 }
 
 Contents parse(std::span<const std::byte> bytes, std::string_view name) {
-  if (bytes.size() < kLengthBytes) throw bad_input("{}: header length: the file ends at byte {}", name, bytes.size());
+  refuse_foreign(bytes, name, FileKind::kSafetensors);
+  if (bytes.size() < kLengthBytes) {
+    throw Error(ErrorCode::kBadInput, fmt::format("{}: header length: the file ends at byte {}", name, bytes.size()),
+                unfinished_hint(bytes.size()));
+  }
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length > kMostHeaderBytes)
     throw bad_input("{}: header length: {} bytes at byte 0 are more than {}", name, length, kMostHeaderBytes);
   if (length > bytes.size() - kLengthBytes) {
-    throw bad_input("{}: header length: {} bytes at byte 0, and the file ends at byte {}", name, length, bytes.size());
+    throw Error(
+        ErrorCode::kBadInput,
+        fmt::format("{}: header length: {} bytes at byte 0, and the file ends at byte {}", name, length, bytes.size()),
+        unfinished_hint(bytes.size()));
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
   if (length == 0 || *text != '{') throw bad_input("{}: the header is no JSON at byte {}", name, kLengthBytes);
@@ -110,8 +123,13 @@ Contents parse(std::span<const std::byte> bytes, std::string_view name) {
                       gguf::quote(entry.name), entry.begin, end);
     }
     if (entry.end < entry.begin || entry.end > data.size()) {
-      throw bad_input("{}: tensor {}: its data end at byte {}, of {} that there are", name, gguf::quote(entry.name),
-                      entry.end, data.size());
+      const uint64_t whole = kLengthBytes + length + header.entries.back().end;
+      throw Error(ErrorCode::kBadInput,
+                  fmt::format("{}: tensor {}: its data end at byte {}, of {} that there are", name,
+                              gguf::quote(entry.name), entry.end, data.size()),
+                  entry.end > entry.begin && header.entries.back().end > data.size()
+                      ? unfinished_hint(bytes.size(), whole)
+                      : "");
     }
     end = entry.end;
     if (end - entry.begin != *size) {
@@ -131,8 +149,7 @@ Contents parse(std::span<const std::byte> bytes, std::string_view name) {
   return contents;
 }
 
-File::File(const std::string& path)
-    : mapped_(std::make_shared<const MappedFile>(path)), contents_(parse(mapped_->bytes(), path)) {}
+File::File(const std::string& path) : mapped_(open_whole(path)), contents_(parse(mapped_->bytes(), path)) {}
 
 const TensorInfo* File::tensor(std::string_view name) const {
   const auto found = std::ranges::find(contents_.tensors, name, &TensorInfo::name);

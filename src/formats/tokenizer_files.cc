@@ -1,9 +1,12 @@
 #include "src/formats/tokenizer_files.h"
 
 #include <filesystem>
+#include <span>
+#include <string_view>
 
 #include "src/base/mapped_file.h"
 #include "src/base/text_file.h"
+#include "src/formats/foreign_file.h"
 #include "src/formats/json_file.h"
 
 namespace gabbro {
@@ -20,10 +23,22 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
+// True of what is JSON or was meant to be.
+bool begins_as_json(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  return first != text.npos && (text[first] == '{' || text[first] == '[');
+}
+
+// Throws bad_input with a hint for a file of another kind.
 std::optional<std::string> read_if_there(const fs::path& path) {
   constexpr size_t kMostBytes = size_t{128} << 20;  // the largest tokenizer.json have 35 MB
   if (!is_file(path)) return {};
-  return read_file(path.string(), kMostBytes);
+  refuse_empty(path.string());
+  std::string text = read_file(path.string(), kMostBytes);
+  const bool json = path.extension() == ".json";
+  if (!json || !begins_as_json(text))
+    refuse_foreign(std::as_bytes(std::span(text)), path.string(), json ? FileKind::kJson : FileKind::kSentencePiece);
+  return text;
 }
 
 // The template of tokenizer_config.json: a text, or a list of {"name", "template"}.
@@ -82,7 +97,11 @@ TokenizerFiles read_tokenizer_files(const std::string& path) {
 std::optional<std::string> read_chat_template(const std::string& folder) {
   const fs::path own = fs::path(folder) / "chat_template.jinja", config = fs::path(folder) / "tokenizer_config.json";
   constexpr size_t kMostBytes = size_t{16} << 20;
-  if (is_file(own)) return read_text_file(own.string(), kMostBytes);
+  if (is_file(own)) {
+    std::string text = read_text_file(own.string(), kMostBytes);
+    refuse_foreign(std::as_bytes(std::span(text)), own.string(), FileKind::kTemplate);
+    return text;
+  }
   return is_file(config) ? template_of(read_json_file(config.string())) : std::nullopt;
 }
 

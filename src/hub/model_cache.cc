@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "src/base/error.h"
-#include "src/formats/foreign_file.h"
+#include "src/formats/foreign_folder.h"
 #include "src/formats/gguf_split.h"
 #include "src/hub/model_folders.h"
 #include "src/hub/repo_name.h"
@@ -165,6 +165,7 @@ std::string resolve_model(const std::string& model) {
   if (exists && (!fs::is_directory(model, ignored) || is_model_folder(model))) return model;
   if (const auto path = find_model(model)) return *path;
   if (exists) {
+    refuse_adapter_folder(model);
     throw Error(ErrorCode::kBadInput, fmt::format("{}: is a folder, but holds no model", model), folder_hint(model));
   }
   const std::string folder = models_folder();

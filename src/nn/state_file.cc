@@ -67,6 +67,7 @@ StateDict load_state(const std::string& path, const std::shared_ptr<Device>& dev
       throw Error(error.code(), fmt::format("{}: {}", path, error.what()), error.hint());
     }
   }
+  file.mapped()->require_unchanged();
   return state;
 }
 

@@ -38,7 +38,8 @@ Json parse_json(std::string_view text, const std::string& name) {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     require_utf8(text, name);
-    throw bad_input("{}: no JSON at byte {}", name, error.byte);
+    throw Error(ErrorCode::kBadInput, fmt::format("{}: no JSON at byte {}", name, error.byte),
+                error.byte > text.size() ? "its download may be unfinished: fetch the file again" : "");
   } catch (const Json::out_of_range&) {
     throw bad_input("{}: a number is out of range", name);
   }

@@ -52,10 +52,13 @@ def without_paths(text: str) -> str:
 def write(document: Result, folder: pathlib.Path) -> None:
     """Writes all four files; the folder is created."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(json.dumps(document, indent=1, default=str) + "\n")
-    (folder / "junit.xml").write_bytes(junit(document["results"]))
-    (folder / "index.html").write_text(page(document))
-    (folder / "issue.md").write_text(issue(document))
+    files = {"results.json": (json.dumps(document, indent=1, default=str) + "\n").encode()}
+    files |= {"junit.xml": junit(document["results"])}
+    files |= {"index.html": page(document).encode(), "issue.md": issue(document).encode()}
+    for name, content in files.items():
+        scratch = folder / (name + ".part")
+        scratch.write_bytes(content)
+        scratch.replace(folder / name)  # a full disk leaves the former file
 
 
 def junit(results: list[Result]) -> bytes:

@@ -27,6 +27,12 @@ bool is_aligned_row(const llm::MatrixInFiles& matrix, size_t at) {
   return at % (is_quantized(matrix.dtype) ? kOfBlocks : dtype_info(matrix.dtype).block_bytes) == 0;
 }
 
+bool is_same_file(int descriptor, const MappedFile& mapped) {
+  struct stat opened = {}, there = {};
+  return ::fstat(descriptor, &opened) == 0 && ::fstat(mapped.descriptor(), &there) == 0 &&
+         opened.st_dev == there.st_dev && opened.st_ino == there.st_ino;
+}
+
 // Whether an aligned part of the file can be read directly, and is what is mapped.
 bool reads(int descriptor, const MappedFile& mapped) {
   void* const page = std::aligned_alloc(kReadAlignment, kReadAlignment);
@@ -99,13 +105,9 @@ int Files::add(const std::shared_ptr<const MappedFile>& mapped) {
     if (file.descriptor < 0) throw bad_input("{}: cannot be streamed: {}", path, std::strerror(errno));
   }
   files_.push_back(file);
-  struct stat info = {};
-  const bool same = (file.direct || reads(file.descriptor, *mapped)) && ::fstat(file.descriptor, &info) == 0 &&
-                    info.st_size == std::ssize(mapped->bytes());
+  mapped->require_unchanged();
+  const bool same = is_same_file(file.descriptor, *mapped) && (file.direct || reads(file.descriptor, *mapped));
   if (!same) throw bad_input("{}: the file has changed while it was loaded", path);
-  files_.back().size = info.st_size;
-  files_.back().changed[0] = info.st_mtim.tv_sec;
-  files_.back().changed[1] = info.st_mtim.tv_nsec;
   return static_cast<int>(files_.size()) - 1;
 }
 
@@ -123,17 +125,7 @@ Segment Files::find(const std::byte* address) const {
 }
 
 void Files::require_unchanged() const {
-  for (const File& file : files_) {
-    struct stat info = {};
-    if (::fstat(file.descriptor, &info) != 0) throw failed("{}: {}", file.mapped->path(), std::strerror(errno));
-    if (info.st_size != file.size) {
-      throw failed("{}: the file had {} bytes when it was loaded, and has {} now: its weights cannot be read on",
-                   file.mapped->path(), file.size, info.st_size);
-    }
-    if (info.st_mtim.tv_sec != file.changed[0] || info.st_mtim.tv_nsec != file.changed[1])
-      throw failed("{}: the file was written to since it was loaded: its weights cannot be read on",
-                   file.mapped->path());
-  }
+  for (const File& file : files_) file.mapped->require_unchanged();
 }
 
 bool Files::is_whole(const Segment& segment, int64_t result, FileRead& asked) const {

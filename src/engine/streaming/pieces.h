@@ -61,8 +61,6 @@ class Files {
     std::shared_ptr<const MappedFile> mapped;
     int descriptor = -1;
     bool direct = false;
-    int64_t size = 0;
-    int64_t changed[2] = {};  // time of the last change: seconds, nanoseconds
   };
   std::vector<File> files_;
 };

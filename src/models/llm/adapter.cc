@@ -82,6 +82,10 @@ AdapterFactor* peft_factor(std::string name, std::map<std::string, AdapterFactor
 }  // namespace
 
 void Adapter::read_peft(const std::string& folder) {
+  if (!std::filesystem::exists(folder + "/adapter_config.json")) {
+    throw Error(ErrorCode::kBadInput, fmt::format("{}: is not a LoRA adapter: it has no adapter_config.json", folder),
+                "--lora names a folder of PEFT, or a GGUF file of llama.cpp");
+  }
   const AdapterConfig config = AdapterConfig::read(folder + "/adapter_config.json");
   const std::string path = folder + "/adapter_model.safetensors";
   if (!std::filesystem::exists(path)) {
@@ -105,6 +109,7 @@ void Adapter::read_peft(const std::string& folder) {
     pair.factor = config.factor(module, pair.rank);
     pairs_.emplace(module, std::move(pair));
   }
+  file.mapped()->require_unchanged();
 }
 
 // As llama.cpp's convert_lora_to_gguf.py writes them.
@@ -133,6 +138,7 @@ void Adapter::read_gguf(const std::string& path) {
     pair.factor = alpha == 0 ? 1.0f : alpha / static_cast<float>(pair.rank);
     pairs_.emplace(module, std::move(pair));
   }
+  for (const auto& part : file.parts()) part->require_unchanged();
 }
 
 Adapter Adapter::open(const std::string& path) {

@@ -21,8 +21,32 @@ std::string range(float least, float most) {
 
 constexpr const char *kTextConfig = "text_config.", *kTextModelType = "text_config.model_type";
 
+namespace {
+
+// GGUF files that hold something else (llama.cpp's general.type).
+void refuse_other_types(const Checkpoint& checkpoint) {
+  struct Type {
+    std::string_view name;
+    const char *what, *hint;
+  };
+  constexpr Type kTypes[] = {
+      {"adapter", "a LoRA adapter", "name the model that it was made for, and the adapter by --lora"},
+      {"imatrix", "an importance matrix", "gabbro convert takes it by --imatrix"},
+      {"mmproj", "the encoder of pictures or sound of a model", "name the file of the language model"},
+  };
+  const std::string_view type = checkpoint.metadata().string_or("general.type", "");
+  for (const Type& known : kTypes) {
+    if (type == known.name)
+      throw Error(ErrorCode::kBadInput, fmt::format("{}: is {}, not a model", checkpoint.path(), known.what),
+                  known.hint);
+  }
+}
+
+}  // namespace
+
 std::string architecture_of(const Checkpoint& checkpoint) {
   const bool gguf = checkpoint.layout() == CheckpointLayout::kGguf;
+  if (gguf) refuse_other_types(checkpoint);
   const bool nested = !gguf && checkpoint.metadata().has(kTextModelType);
   return std::string(checkpoint.metadata().require_string(gguf     ? "general.architecture"
                                                           : nested ? kTextModelType

@@ -54,6 +54,7 @@ class Conversion {
     result_.tensors_found = file.parts_found();
     file.write(0, std::as_bytes(std::span(header_)));
     convert_all();
+    checkpoint_.require_unchanged();
     file.finish();
     return result_;
   }
@@ -330,8 +331,11 @@ Convertible convertible(const Checkpoint& checkpoint) {
 }
 
 Converted convert(const Checkpoint& checkpoint, const Convertible& model, const std::string& path,
-                  const ConvertOptions& options) {
+                  const ConvertOptions& options) try {
   return Conversion(checkpoint, model, path, options).run();
+} catch (const Error& error) {
+  if (error.code() != ErrorCode::kInterrupted) checkpoint.require_unchanged();  // then this is the reason
+  throw;
 }
 
 }  // namespace gabbro::llm
