@@ -100,7 +100,8 @@ void add_batch(Command command, BatchInput& input) {
       .option("--prompts", input.file,
               "Answer every line of a file: a prompt, or a JSON object with \"prompt\" or \"messages\" and settings of "
               "its own; prints a JSON object per line; -: standard input")
-      .placeholder("FILE");
+      .placeholder("FILE")
+      .file(FileUse::kInput);
   command.number("--parallel", input.parallel, "Prompts of --prompts that are computed together").range(1, 256);
 }
 

@@ -45,7 +45,7 @@ int measure_io(const IoOptions& o) {
 void add_bench_io(Command bench) {
   Command command = bench.subcommand("io", "Measure what streamed weights arrive by: a file's disk, a GPU's bus");
   const auto o = std::make_shared<IoOptions>();
-  command.option("FILE", o->file, "Model, or another large file, that is read").optional();
+  command.option("FILE", o->file, "Model, or another large file, that is read").file(FileUse::kModel).optional();
   command.number("--seconds", o->seconds, "Time that reading may take").range(1, 600);
   add_device_options(command, o->common);
   add_output_options(command, o->common);

@@ -13,6 +13,7 @@
 #include "apps/cli/model_argument.h"
 #include "apps/cli/read_bandwidth.h"
 #include "apps/cli/terminal.h"
+#include "apps/cli/text_files.h"
 #include "src/base/error.h"
 #include "src/engine/runner.h"
 #include "src/models/llm/model_plan.h"
@@ -239,7 +240,8 @@ int write_model(const LlmBenchOptions& o) {
   constexpr uint64_t kSeed = 1;
   const Checkpoint model = llm::random_checkpoint(llm::parse_blueprint(o.shape), parse_type(o.type), kSeed);
   const std::span<const std::byte> bytes = model.tensors().front().file->bytes();
-  write_file_atomically(o.write, bytes);
+  write_output(o.write, bytes);
+  if (is_standard_output(o.write)) return 0;
   print(fmt::format("{}: {}\n", o.write, human_bytes(bytes.size())));
   return 0;
 }
@@ -279,8 +281,9 @@ void add_bench(Command root) {
   Option model = add_model(command, o->model).optional();
   Option shape = add_shape(command, o->shape).excludes(model);
   add_type(command, o->type).needs(shape);
-  command.option("--write", o->write, "Write the model of --shape to a file, and stop")
+  command.option("--write", o->write, "Write the model of --shape to a file, and stop; -: to standard output")
       .placeholder("FILE")
+      .file(FileUse::kStream)
       .needs(shape);
   command.number("-p,--prompt", o->prompt, "Tokens of the prompt; 0: leave this test out")
       .alias("--n-prompt")

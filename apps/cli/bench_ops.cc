@@ -235,7 +235,8 @@ void add_bench_ops(Command bench) {
   command.number("--warmup", o->measuring.warmup, "Runs of each case before it is measured").range(0, 100000);
   command
       .option("--html", o->html, "Write a page with plots to this file; -: to standard output, in place of the table")
-      .placeholder("FILE");
+      .placeholder("FILE")
+      .file(FileUse::kStream);
   add_device_options(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro bench ops --softmax --norm --dtype f16");

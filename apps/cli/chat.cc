@@ -6,6 +6,7 @@
 #include "apps/cli/interrupt.h"
 #include "apps/cli/line_editor.h"
 #include "apps/cli/terminal.h"
+#include "apps/cli/text_files.h"
 #include "apps/cli/usage.h"
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
@@ -72,7 +73,9 @@ std::optional<std::string> Inputs::next() {
   return input;
 }
 
-void save(const Conversation& conversation, const std::string& path) {
+void save(const Conversation& conversation, const std::string& path, const InputFiles& inputs) {
+  if (is_standard_output(path)) throw bad_input("/save {}: needs the name of a file", path);
+  inputs.refuse_output(path);
   std::string text;
   if (path.ends_with(".json")) {
     text = conversation.messages().dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
@@ -96,7 +99,7 @@ void answer(Conversation& conversation, const std::string& input, bool wrap,
 }
 
 // Returns false to leave.
-bool obey(Conversation& conversation, const std::string& command) {
+bool obey(Conversation& conversation, const std::string& command, const InputFiles& files) {
   const size_t space = command.find(' ');
   const std::string name = command.substr(0, space);
   const std::string argument = space == std::string::npos ? "" : command.substr(space + 1);
@@ -109,7 +112,7 @@ bool obey(Conversation& conversation, const std::string& command) {
   } else if (name == "/set") {
     say(change_setting(conversation, argument));
   } else if (name == "/save" && !argument.empty()) {
-    save(conversation, argument);
+    save(conversation, argument, files);
   } else if (name == "/save") {
     say("/save needs the name of a file\n");
   } else {
@@ -122,13 +125,14 @@ bool obey(Conversation& conversation, const std::string& command) {
 
 }  // namespace
 
-int chat(Conversation& conversation, bool wrap, const std::function<void(const GenerateResult&)>& after_answer) {
+int chat(Conversation& conversation, const InputFiles& files, bool wrap,
+         const std::function<void(const GenerateResult&)>& after_answer) {
   say("/help lists the commands\n");
   Inputs inputs;
   while (const auto input = inputs.next()) {
     try {
       if (input->starts_with('/') && input->find('\n') == std::string::npos) {
-        if (!obey(conversation, *input)) break;
+        if (!obey(conversation, *input, files)) break;
       } else if (!input->empty()) {
         answer(conversation, *input, wrap, after_answer);
       }

@@ -11,6 +11,7 @@
 #include "apps/cli/argument_parser.h"
 #include "apps/cli/command_spec.h"
 #include "apps/cli/help.h"
+#include "apps/cli/input_files.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/usage.h"
 #include "src/base/error.h"
@@ -137,6 +138,11 @@ Option Option::one_of(const std::vector<std::string>& values) {
 
 Option Option::takes_rest() {
   option_->rest = true;
+  return *this;
+}
+
+Option Option::file(FileUse use) {
+  option_->file = use;
   return *this;
 }
 
@@ -299,6 +305,7 @@ int CommandLine::run(int argc, char** argv) {
     return 0;
   }
   for (const std::string& note : parsed.notes) report("note", note);
+  check_outputs(*parsed.command);
   return parsed.command->action();
 }
 

@@ -19,6 +19,17 @@ struct CommandSpec;  // command_spec.h
 // Runs the chosen command after its options were read. Returns the exit code.
 using Action = std::function<int()>;
 
+// The file that an option's value names. Outputs are checked against inputs before the command runs (input_files.h).
+enum class FileUse {
+  kNone,
+  kModel,    // read: a model, by path or name
+  kInput,    // read: a file or a folder; "-" is standard input
+  kAdapter,  // read: FILE[:SCALE]
+  kOutput,   // written: a file
+  kStream,   // written: a file, or by "-" standard output
+  kFolder    // written: files in a folder
+};
+
 // A handle to an option. Each function states one more thing about it, and returns the handle again.
 class Option {
  public:
@@ -31,8 +42,9 @@ class Option {
   Option alias(const std::string& names);        // "--temp,-c": other spellings that are accepted; "!": see flag()
   Option range(int64_t least, int64_t most);     // of whole numbers
   Option one_of(const std::vector<std::string>& values);
-  Option takes_text();  // a prompt or another text of the user's: it may be empty
-  Option takes_rest();  // of a positional argument with several values: all words that follow
+  Option file(FileUse use);  // the value names a file
+  Option takes_text();       // a prompt or another text of the user's: it may be empty
+  Option takes_rest();       // of a positional argument with several values: all words that follow
   Option check(std::function<void(const std::string&)> check);  // of a text; throws where it is refused
   Option needs(Option other);                                   // cannot be given without it
   Option excludes(Option other);                                // cannot be given together with it
@@ -80,6 +92,7 @@ class Command {
   void accept(const std::string& names, Value value, const std::string& note);
 
   CommandFacts describe() const;
+  const CommandSpec& spec() const { return *command_; }
 
  private:
   CommandSpec* command_;

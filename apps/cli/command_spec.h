@@ -20,6 +20,7 @@ struct OptionSpec {
   bool maybe_value = false;  // Command::Value::kMaybe
   bool shows_help = false;   // -h
   bool shows_version = false;
+  FileUse file = FileUse::kNone;
   std::string note;  // printed where the option is given
   std::optional<int64_t> least, most;
   std::vector<const OptionSpec*> needs, excludes;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/input_files.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
@@ -43,15 +44,11 @@ std::string default_name(const std::string& model, const std::string& type) {
   return (folder ? path.filename() : path.stem()).string() + "-" + type + ".gguf";
 }
 
-void check_target(const ConvertOptions& o, const std::string& out, const Checkpoint& checkpoint) {
-  struct stat target = {}, source = {};
+void check_target(const ConvertOptions& o, const std::string& out, const InputFiles& inputs) {
+  inputs.refuse_output(out);
+  struct stat target = {};
   if (::stat(out.c_str(), &target) != 0) return;
   if (!S_ISREG(target.st_mode)) throw bad_input("{}: is there, and is not a file", out);
-  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
-    if (::stat(tensor.file->path().c_str(), &source) == 0 && source.st_ino == target.st_ino &&
-        source.st_dev == target.st_dev)
-      throw bad_input("{}: is the model that is read", out);
-  }
   if (!o.force) throw Error(ErrorCode::kBadInput, fmt::format("{}: is there already", out), "replace it with --force");
 }
 
@@ -65,12 +62,12 @@ std::vector<llm::MergedAdapter> adapters_of(const ConvertOptions& o, const Check
   return adapters;
 }
 
-int run(const ConvertOptions& o) {
+int run(const ConvertOptions& o, const InputFiles& inputs) {
   const FileType& type = type_of(o.type);
   const std::string model = resolve_model(o.model);
   const Checkpoint checkpoint = Checkpoint::open(model);
   const std::string out = o.out.empty() ? default_name(model, std::string(type.name)) : o.out;
-  check_target(o, out, checkpoint);
+  check_target(o, out, inputs);
   const std::optional<ImportanceMatrix> importance =
       o.imatrix.empty() ? std::nullopt : std::optional(ImportanceMatrix::read(o.imatrix));
   const Cancelable cancelable;
@@ -117,17 +114,19 @@ void add_convert(Command root) {
   const auto o = std::make_shared<ConvertOptions>();
   add_model(command, o->model);
   command.option("-o,--out", o->out, "File to write; MODEL-TYPE.gguf in this folder where it is left out")
-      .placeholder("FILE.gguf");
+      .placeholder("FILE.gguf")
+      .file(FileUse::kOutput);
   command.option("--type", o->type, "Format of the weights: f32, bf16, f16, q8_0, q4_k_m, ...").placeholder("TYPE");
   command.option("--imatrix", o->imatrix, "Weight errors by an importance matrix of gabbro imatrix or llama.cpp")
-      .placeholder("FILE");
+      .placeholder("FILE")
+      .file(FileUse::kInput);
   add_lora(command, o->lora, "Merge a LoRA adapter: a PEFT folder or a GGUF file; may be repeated");
   command.flag("--force", o->force, "Replace a file that is there");
   add_threads(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro convert Qwen3-4B --type q8_0 -o qwen3-4b-q8_0.gguf");
   command.example("gabbro convert Qwen3-4B --type iq2_xs --imatrix imatrix.gguf");
-  command.runs([o] { return run(*o); });
+  command.runs([o, command] { return run(*o, inputs_of(command.spec())); });
 }
 
 }  // namespace gabbro::cli

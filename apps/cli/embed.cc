@@ -102,7 +102,8 @@ void add_embed(Command root) {
   add_model(command, o->model);
   add_texts(command, o->texts, "TEXT", "The texts");
   command.option("--out", o->out, "File to write: float32 [texts, dimensions]; -: standard output")
-      .placeholder("FILE.npy");
+      .placeholder("FILE.npy")
+      .file(FileUse::kStream);
   command
       .option("--pooling", o->pooling, "How the tokens' states become one vector, in place of the model's own choice")
       .one_of({"mean", "cls", "last", "max"})

@@ -80,6 +80,7 @@ Workload workload_of(const FitOptions& o) {
     const Checkpoint checkpoint = Checkpoint::open(resolve_model(o.model));
     w.needs = needs_of(checkpoint);
     w.plan = llm::plan_of(checkpoint);
+    checkpoint.require_unchanged();
   }
   w.context = context_of(w.needs.shape, o.context);
   if (w.kv_type == DType::q8_0 && w.plan.sizes.head_dimension % 32 != 0)

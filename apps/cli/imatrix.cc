@@ -69,12 +69,14 @@ ImportanceMatrix compute(const ImatrixOptions& o, const std::shared_ptr<Engine>&
 }
 
 int run(const ImatrixOptions& o) {
-  if (!o.force && std::filesystem::exists(o.out))
+  const bool to_output = is_standard_output(o.out);
+  if (to_output && o.common.json) throw bad_input("--json and --out {} both write standard output", o.out);
+  if (!o.force && !to_output && std::filesystem::exists(o.out))
     throw Error(ErrorCode::kBadInput, fmt::format("{}: is there already", o.out), "replace it with --force");
   const auto observer = std::make_shared<llm::InputSquares>();
   const auto engine = load_engine(o.model, o.common, {.context = o.context, .observer = observer});
   const ImportanceMatrix matrix = compute(o, engine, *observer);
-  matrix.write(o.out);
+  write_output(o.out, matrix.bytes());
   size_t unused = 0;  // experts without tokens
   for (const auto& [name, entry] : matrix.entries)
     unused += static_cast<size_t>(std::ranges::count(entry.counts, 0.0f));
@@ -86,7 +88,7 @@ int run(const ImatrixOptions& o) {
                 {"chunks", matrix.chunks},
                 {"ctx", o.context},
                 {"experts_without_tokens", unused}});
-  } else {
+  } else if (!to_output) {
     print(fmt::format("{}: {} matrices, {} chunks of {} tokens\n", o.out, matrix.entries.size(), matrix.chunks,
                       o.context));
   }
@@ -99,8 +101,14 @@ void add_imatrix(Command root) {
   Command command = root.subcommand("imatrix", "Compute an importance matrix of a text, for convert --imatrix");
   const auto o = std::make_shared<ImatrixOptions>();
   add_model(command, o->model);
-  command.option("-f,--text", o->text, "The text; -: standard input").alias("--file").placeholder("FILE").required();
-  command.option("-o,--out", o->out, "File to write, which llama.cpp reads too").placeholder("FILE.gguf");
+  command.option("-f,--text", o->text, "The text; -: standard input")
+      .alias("--file")
+      .placeholder("FILE")
+      .file(FileUse::kInput)
+      .required();
+  command.option("-o,--out", o->out, "File to write, which llama.cpp reads too; -: standard output")
+      .placeholder("FILE.gguf")
+      .file(FileUse::kStream);
   command.number("-c,--ctx", o->context, "Tokens in a chunk").alias("--ctx-size").range(8, 1 << 24);
   command.number("--chunks", o->chunks, "Chunks that are used, at most; 0: all").range(0, 1 << 30);
   command.flag("--force", o->force, "Replace a file that is there");

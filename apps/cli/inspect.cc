@@ -11,6 +11,7 @@
 #include "src/base/error.h"
 #include "src/formats/checkpoint.h"
 #include "src/formats/quant/finite.h"
+#include "src/formats/zero_tensors.h"
 #include "src/hub/model_cache.h"
 
 namespace gabbro::cli {
@@ -127,21 +128,46 @@ void print_table(const Checkpoint& checkpoint, const InspectOptions& o) {
   print(out);
 }
 
-// Throws bad_input that names the first tensor with values that are not numbers, and how many more there are.
+std::string listed(const std::vector<std::string>& names) {
+  constexpr size_t kShownNames = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kShownNames); ++i) text += (i > 0 ? ", " : "") + printable(names[i]);
+  return text + (names.size() > kShownNames ? fmt::format(" and {} more", names.size() - kShownNames) : "");
+}
+
+// Throws bad_input where the file has holes.
+void report_zeros(const Checkpoint& checkpoint, const ZeroTensors::Found& zeros) {
+  if (!zeros.single.empty()) {
+    report("warning",
+           fmt::format("{}: zeros throughout, which may be meant: {}", checkpoint.path(), listed(zeros.single)));
+  }
+  if (zeros.holes.empty()) return;
+  throw Error(ErrorCode::kBadInput,
+              fmt::format("{}: {} tensors are zeros throughout: {}", checkpoint.path(), zeros.holes.size(),
+                          listed(zeros.holes)),
+              "an unfinished download leaves such holes in a file that was made in full size: fetch the file again");
+}
+
+// Throws bad_input that names the first tensor with values that are not numbers, and how many more there are; then the
+// tensors in holes.
 void check_tensors(const Checkpoint& checkpoint) {
   ProgressBar bar("reading", true);
   std::vector<std::string_view> damaged;
+  ZeroTensors zeros;
   uint64_t done = 0;
   for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+    tensor.prepare();
     const bool has_values =
         tensor.known_dtype && (is_floating(*tensor.known_dtype) || is_quantized(*tensor.known_dtype));
     if (has_values && !all_finite(*tensor.known_dtype, tensor.data.data(), tensor.elements()))
       damaged.push_back(tensor.name);
-    tensor.file->release(tensor.offset(), tensor.data.size());
+    zeros.add(tensor);
+    tensor.release();
     done += tensor.data.size();
     bar.show(static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, checkpoint.file_bytes())));
   }
-  if (damaged.empty()) return;
+  checkpoint.require_unchanged();  // then this is the reason
+  if (damaged.empty()) return report_zeros(checkpoint, zeros.find());
   const std::string more = damaged.size() > 1 ? fmt::format(" and {} other tensors have", damaged.size() - 1) : " has";
   throw bad_input("{}: tensor '{}'{} values that are not numbers; the file is damaged", checkpoint.path(),
                   printable(damaged.front()), more);
@@ -161,6 +187,7 @@ void add_inspect(Command root) {
   command.runs([o] {
     const Checkpoint checkpoint = Checkpoint::open(resolve_model(o->model));
     if (o->check) check_tensors(checkpoint);
+    checkpoint.require_unchanged();
     o->common.json ? print_document(checkpoint, *o) : print_table(checkpoint, *o);
     return 0;
   });

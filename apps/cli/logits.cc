@@ -7,6 +7,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/engine_loading.h"
+#include "apps/cli/input_files.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/terminal.h"
@@ -61,7 +62,7 @@ std::vector<float> run_steps(Session& session, std::span<const int32_t> tokens, 
 // Writes DIR/embed.npy, DIR/layers.0.npy ..., DIR/logits.npy, and with `operations` DIR/layers.0.attn_norm.npy ...;
 // returns the logits.
 std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens, const std::string& folder,
-                              std::span<const std::string> operations) {
+                              std::span<const std::string> operations, const InputFiles& inputs) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw failed("{}: cannot be created: {}", folder, error.message());
@@ -78,12 +79,15 @@ std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens,
     if (name != "all" && std::ranges::none_of(outputs, is_it))
       throw bad_input("--operations: no layer has an operation '{}'; 'all' writes those that there are", name);
   }
-  for (const auto& [block, output] : outputs)
-    write_array((std::filesystem::path(folder) / (block + ".npy")).string(), output.values, output.width);
+  const auto path_of = [&](const std::string& block) {
+    return (std::filesystem::path(folder) / (block + ".npy")).string();
+  };
+  for (const auto& [block, output] : outputs) inputs.refuse_output(path_of(block));
+  for (const auto& [block, output] : outputs) write_array(path_of(block), output.values, output.width);
   return std::move(outputs.at("logits").values);
 }
 
-int run(const LogitsOptions& o) {
+int run(const LogitsOptions& o, const InputFiles& inputs) {
   if (o.out.empty() && o.trace.empty()) throw bad_input("--out or --trace is missing: where to write to");
   if (!o.operations.empty() && o.trace.empty()) throw bad_input("--operations needs --trace DIR");
   if (!o.trace.empty() && o.step != 0) throw bad_input("--trace and --step exclude each other");
@@ -95,7 +99,7 @@ int run(const LogitsOptions& o) {
   check_tokens(tokens, vocabulary);
   Session session(engine);
   const std::vector<float> logits =
-      o.trace.empty() ? run_steps(session, tokens, o) : run_traced(session, tokens, o.trace, o.operations);
+      o.trace.empty() ? run_steps(session, tokens, o) : run_traced(session, tokens, o.trace, o.operations, inputs);
   if (o.out.empty()) return 0;
   write_array(o.out, logits, vocabulary);
   if (o.common.verbose()) {
@@ -112,9 +116,11 @@ void add_logits(Command root) {
   add_model(command, o->model);
   command.option("--tokens", o->tokens, "The tokens").placeholder("1,2,3").required();
   command.option("--out", o->out, "File to write: float32 [tokens, vocabulary]; -: standard output")
-      .placeholder("FILE.npy");
+      .placeholder("FILE.npy")
+      .file(FileUse::kStream);
   command.option("--trace", o->trace, "Write the output of every layer, too: embed.npy, layers.0.npy ... logits.npy")
-      .placeholder("DIR");
+      .placeholder("DIR")
+      .file(FileUse::kFolder);
   command
       .option(
           "--operations", o->operations,
@@ -132,7 +138,7 @@ void add_logits(Command root) {
   add_output_options(command, o->common);
   command.example("gabbro logits MODEL --tokens 1,2,3 --out logits.npy");
   command.example("gabbro logits MODEL --tokens 1,2,3 --trace layers");
-  command.runs([o] { return run(*o); });
+  command.runs([o, command] { return run(*o, inputs_of(command.spec())); });
 }
 
 }  // namespace gabbro::cli

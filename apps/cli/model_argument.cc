@@ -10,6 +10,7 @@ Option add_model(Command command, std::string& model) {
   return command.option("MODEL", model, "A GGUF file, or a name that 'gabbro list' shows")
       .alias("-m,--model")
       .check(require_mappable)
+      .file(FileUse::kModel)
       .required();
 }
 

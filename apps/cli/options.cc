@@ -94,7 +94,7 @@ void add_quantize(Command command, CommonOptions& options) {
 }
 
 void add_lora(Command command, std::vector<std::string>& lora, const char* description) {
-  command.option("--lora", lora, description).placeholder("FILE[:SCALE]");
+  command.option("--lora", lora, description).placeholder("FILE[:SCALE]").file(FileUse::kAdapter);
 }
 
 Option add_context(Command command, int64_t& context) {
@@ -178,7 +178,8 @@ void add_generation_options(Command command, GenerationOptions& options) {
   command
       .option("--chat-template", options.chat_template,
               "A Jinja file, or a name such as chatml or llama3, instead of the model's own template")
-      .placeholder("FILE|NAME");
+      .placeholder("FILE|NAME")
+      .file(FileUse::kInput);
   command
       .option("--template-var", options.template_variables,
               "Set a variable of the chat template, such as enable_thinking=false; may be repeated")

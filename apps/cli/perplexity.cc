@@ -111,7 +111,10 @@ void add_perplexity(Command root) {
   Command command = root.subcommand("perplexity", "Measure how well a model predicts a text");
   const auto o = std::make_shared<PerplexityOptions>();
   add_model(command, o->model);
-  command.option("-f,--file", o->file, "The text; -: standard input").placeholder("FILE").required();
+  command.option("-f,--file", o->file, "The text; -: standard input")
+      .placeholder("FILE")
+      .file(FileUse::kInput)
+      .required();
   command.number("-c,--ctx", o->context, "Tokens in a chunk, of which the second half counts")
       .alias("--ctx-size")
       .range(8, 1 << 24);

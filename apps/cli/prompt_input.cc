@@ -47,7 +47,8 @@ void add_prompt(Command command, PromptInput& input) {
   Option file = command
                     .option("-f,--file", input.file,
                             "Read the prompt, or what stands below PROMPT, from a file; -: standard input")
-                    .placeholder("FILE");
+                    .placeholder("FILE")
+                    .file(FileUse::kInput);
   command.flag("--no-stdin", input.no_stdin, "Do not read standard input").excludes(file);
   command.footer(
       "The text of a pipe or a redirected file is added below PROMPT; standard input that another program has begun to "

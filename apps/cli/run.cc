@@ -8,6 +8,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/conversation.h"
 #include "apps/cli/engine_loading.h"
+#include "apps/cli/input_files.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/prompt_input.h"
@@ -96,7 +97,7 @@ int answer_once(Conversation& conversation, const std::string& prompt, const Run
   return result.stop_reason == StopReason::kCanceled ? static_cast<int>(ErrorCode::kInterrupted) : 0;
 }
 
-int run(RunOptions& o) {
+int run(RunOptions& o, const InputFiles& inputs) {
   finish(o.generation);
   std::vector<PromptLine> prompts;
   if (!o.batch.file.empty()) {
@@ -130,7 +131,7 @@ int run(RunOptions& o) {
     report("note", "the model has no chat template: it continues the text as it is (--raw)");
   }
   if (!interactive) return answer_once(conversation, prompt, o, *engine);
-  return chat(conversation, o.wrap, [&](const GenerateResult& result) {
+  return chat(conversation, inputs, o.wrap, [&](const GenerateResult& result) {
     if (const std::string cut = describe_cut(result, o.generation.generate, engine->facts()); !cut.empty())
       note(o, cut);
     if (o.stats || o.common.verbose()) report_speed(result, o.generation.generate.sampler.seed);
@@ -150,7 +151,8 @@ void add_run(Command root) {
       .option("--draft", o->draft,
               "Smaller model with the same vocabulary whose tokens the model checks, several in one pass; the output "
               "stays the model's own")
-      .placeholder("MODEL");
+      .placeholder("MODEL")
+      .file(FileUse::kModel);
   command.flag("--lookup", o->lookup,
                "Let the model check what followed the same words before, several tokens in one pass (always with "
                "streamed weights)");
@@ -178,7 +180,7 @@ void add_run(Command root) {
       "and the sampling options with underscores, \"top_p\", in place of the options. A line that cannot be answered "
       "is a "
       "row with \"error\"; then the exit code is 1.");
-  command.runs([o] { return run(*o); });
+  command.runs([o, command] { return run(*o, inputs_of(command.spec())); });
 }
 
 }  // namespace gabbro::cli

@@ -57,6 +57,7 @@ TemplateSource read_template_source(const std::string& name) {
   const auto text = file.chat_template();
   if (!text) throw bad_input("{}: the model has no chat template", file.path());
   const text::Tokenizer tokenizer = read_tokenizer(file);
+  file.require_unchanged();
   for (const std::string& warning : tokenizer.warnings()) report("warning", file.path() + ": " + warning);
   return {*text, template_variables(tokenizer)};
 }
@@ -99,12 +100,16 @@ void add_template(Command root) {
   command
       .option("SOURCE", o->source,
               "A Jinja file (-: standard input), a model whose template is used, or a name such as chatml")
+      .file(FileUse::kModel)
       .required();
   command
       .option("--messages", o->messages, "The conversation: a list of objects with role and content; -: standard input")
       .placeholder("FILE.json")
+      .file(FileUse::kInput)
       .required();
-  command.option("--tools", o->tools, "The tools that the model may call; -: standard input").placeholder("FILE.json");
+  command.option("--tools", o->tools, "The tools that the model may call; -: standard input")
+      .placeholder("FILE.json")
+      .file(FileUse::kInput);
   command
       .option("--template-var,--var", o->variables,
               "Set a variable of the template, such as enable_thinking=false; may be repeated")

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/input_files.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/testgen_options.h"
 #include "apps/cli/text_files.h"
@@ -33,7 +34,7 @@ struct Written {
 // Writes one pack for each target, with `alone` straight to o.out. With --all and --family, types that no test can be
 // made of are lines of the list; for a target that was asked for by name they are the error.
 Written write_packs(const TestgenOptions& o, const testgen::PackOptions& options,
-                    const std::vector<std::string>& targets, bool by_name) {
+                    const std::vector<std::string>& targets, bool by_name, const InputFiles& inputs) {
   Written written;
   for (const std::string& target : targets) {
     testgen::Pack pack;
@@ -53,6 +54,7 @@ Written write_packs(const TestgenOptions& o, const testgen::PackOptions& options
     if (!o.family.empty() && pack.family != o.family) continue;
     const bool alone = targets.size() == 1 && !o.verify;
     const std::string folder = alone ? o.out : (fs::path(o.out) / pack.type).string();
+    inputs.refuse_folder(folder);
     testgen::write_pack(pack, folder, o.force || o.verify);
     written.document["types"].push_back(describe(pack, folder));
     written.lines += fmt::format("{}: {}, {} checks, {}\n", pack.type, pack.model_class, pack.checks.size(), folder);
@@ -63,12 +65,23 @@ Written write_packs(const TestgenOptions& o, const testgen::PackOptions& options
   return written;
 }
 
+// The configurations of the targets, and --from.
+InputFiles inputs_of(const TestgenOptions& o) {
+  InputFiles inputs;
+  if (!o.from.empty()) inputs.add(o.from, "the file of --from");
+  for (const std::string& target : o.targets) {
+    const bool is_folder = fs::is_directory(target);
+    inputs.add(is_folder ? (fs::path(target) / "config.json").string() : target, "the configuration");
+  }
+  return inputs;
+}
+
 int generate(const TestgenOptions& o) {
   const testgen::PackOptions options = pack_options(o);
   if (o.out.empty()) throw bad_input("-o is missing: the folder to write to");
   const std::vector<std::string> targets = all_targets(o);
   if (targets.empty()) throw bad_input("nothing to write tests for: give a model type, a config.json, or --all");
-  Written written = write_packs(o, options, targets, targets.size() <= o.targets.size());
+  Written written = write_packs(o, options, targets, targets.size() <= o.targets.size(), inputs_of(o));
   written.document.erase("failed");
   o.common.json ? print_json(written.document) : print(written.lines);
   return 0;
@@ -115,8 +128,19 @@ int bisect(const TestgenOptions& o) {
   return run_python(o, "bisection.py", words);
 }
 
+// Whether a file is what --golden wrote, perhaps next to the model.
+bool is_golden(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;
+  const Json document = Json::parse(read_input(path), nullptr, false);
+  return document.is_object() && document.contains("blocks") && document.contains("tokens");
+}
+
 int golden(const TestgenOptions& o) {
   if (o.targets.size() != 1) throw bad_input("--golden: name the folder of one model");
+  InputFiles inputs;
+  inputs.add_model(o.targets[0]);
+  if (o.force && !is_golden(o.golden)) inputs.refuse_output(o.golden);
   std::vector<std::string> words = {o.targets[0], o.golden, "--program", fs::read_symlink("/proc/self/exe").string()};
   if (o.force) words.push_back("--force");
   if (o.common.json) words.push_back("--json");
@@ -130,7 +154,7 @@ int verify_all(TestgenOptions o, std::vector<std::string> words) {
   if (o.out.empty()) o.out = temporary.emplace().path().string();
   if (o.lengths.empty()) o.lengths = {1, 31};  // each length is the same test again
   o.engines = "transformers,gabbro";           // or test_parity.py would not be rendered
-  const Written written = write_packs(o, pack_options(o), all_targets(o), false);
+  const Written written = write_packs(o, pack_options(o), all_targets(o), false, inputs_of(o));
   const std::string text = written.document.dump();
   const std::string path = (fs::path(o.out) / "rendered.json").string();
   write_output(path, std::as_bytes(std::span(text)));
@@ -142,14 +166,24 @@ int verify(const TestgenOptions& o) {
   std::vector<std::string> words = python_arguments(o);
   if (o.mutate) words.push_back("--mutate");
   if (o.force) words.push_back("--force");
-  if (!o.out.empty()) words.insert(words.end(), {"--journal", (fs::path(o.out) / "verified.jsonl").string()});
+  const std::string journal = (fs::path(o.out) / "verified.jsonl").string();
+  inputs_of(o).refuse_output(journal);
+  if (!o.out.empty()) words.insert(words.end(), {"--journal", journal});
   if (o.seconds > 0) words.insert(words.end(), {"--seconds", std::to_string(o.seconds)});
   const bool folders = !o.targets.empty();
   if (folders && (o.all || !o.from.empty())) throw bad_input("--verify: give folders of packs, or --all or --from");
   return folders ? run_python(o, "verify.py", words) : verify_all(o, words);
 }
 
+// Files of --report are written by Python.
+void check_report(const TestgenOptions& o) {
+  const InputFiles inputs = inputs_of(o);
+  for (const char* const name : {"results.json", "junit.xml", "index.html", "issue.md"})
+    inputs.refuse_output((fs::path(o.report) / name).string());
+}
+
 int run(const TestgenOptions& o) {
+  if (!o.report.empty()) check_report(o);
   if (!o.list.empty()) return print_list(o);
   if (o.detect) {
     std::vector<std::string> words;
@@ -170,7 +204,9 @@ int run(const TestgenOptions& o) {
 
 void add_run_options(Command command, TestgenOptions& o) {
   command.flag("--run", o.run, "Run the packs in the folders TARGET");
-  command.option("--report", o.report, "Write results.json, junit.xml, index.html and issue.md").placeholder("DIR");
+  command.option("--report", o.report, "Write results.json, junit.xml, index.html and issue.md")
+      .placeholder("DIR")
+      .file(FileUse::kFolder);
   command.option("--require", o.require, "Exit code 3 where no such device can be used").one_of({"rocm", "cuda"});
   command.number("--jobs", o.jobs, "Packs that run at a time").range(1, 64);
   command.number("--limit", o.limit, "Seconds that a test may take").range(1, 86400);
@@ -187,7 +223,8 @@ void add_run_options(Command command, TestgenOptions& o) {
       .option("--golden", o.golden,
               "Compare Gabbro's blocks of the model folder TARGET with FILE, which is written with torch where it is "
               "missing")
-      .placeholder("FILE");
+      .placeholder("FILE")
+      .file(FileUse::kOutput);
   command.option("--python", o.python, "The Python that has torch, transformers and pytest").placeholder("PROGRAM");
 }
 
@@ -198,11 +235,12 @@ void add_testgen(Command root) {
   const auto o = std::make_shared<TestgenOptions>();
   command.option("TARGET", o->targets, "A model type such as llama, a config.json, a model folder, a downloaded model");
   command.option("-o,--output", o->out, "The folder to write to; with several targets, a folder each in it")
-      .placeholder("DIR");
+      .placeholder("DIR")
+      .file(FileUse::kFolder);
   command.option("--task", o->task, "Test the class of this task: base, causal-lm ...").placeholder("TASK");
   command.option("--family", o->family, "Only types of this family").placeholder("FAMILY");
   command.flag("--all", o->all, "All model types");
-  command.option("--from", o->from, "Targets from a file, one a line").placeholder("FILE");
+  command.option("--from", o->from, "Targets from a file, one a line").placeholder("FILE").file(FileUse::kInput);
   command.option("--size", o->sizes, "Sizes of the model: tiny, true (real widths, 2 layers), full")
       .placeholder("NAMES");
   command.option("--dtypes", o->dtypes, "f32, bf16, f16").placeholder("NAMES");

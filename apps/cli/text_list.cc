@@ -21,7 +21,8 @@ void add_texts(Command command, TextList& texts, const std::string& name, const 
       .takes_text()
       .takes_rest();
   command.option("-f,--file", texts.file, "Read further ones from a file, one a line; -: standard input")
-      .placeholder("FILE");
+      .placeholder("FILE")
+      .file(FileUse::kInput);
 }
 
 std::vector<std::string> read_texts(const TextList& texts) {

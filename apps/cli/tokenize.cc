@@ -44,7 +44,9 @@ TokenizerSource open_source(const std::string& model) {
     return {path, read_tokenizer(files), [folder = files.folder] { return read_chat_template(folder); }};
   }
   const auto file = Checkpoint::open(path);
-  return {file.path(), read_tokenizer(file), [file] { return file.chat_template(); }};
+  TokenizerSource source{file.path(), read_tokenizer(file), [file] { return file.chat_template(); }};
+  file.require_unchanged();
+  return source;
 }
 
 std::string text_of(const TokenizeOptions& o) {
@@ -135,6 +137,7 @@ void add_tokenize(Command root) {
               "'gabbro list' shows")
       .alias("-m,--model")
       .check(require_mappable)
+      .file(FileUse::kModel)
       .required();
   Option text = command.option("TEXT", o->text, "The text; -, or without --file nothing: standard input")
                     .takes_text()
@@ -143,10 +146,12 @@ void add_tokenize(Command root) {
       .option("-f,--file", o->file,
               "Read the text from a file, without a byte order mark and with line ends as \\n; -: standard input")
       .placeholder("FILE")
+      .file(FileUse::kInput)
       .excludes(text);
   command.option("--decode", o->decode, "Print the text of these tokens").placeholder("1,2,3").excludes(text);
   command.option("--messages", o->messages, "A conversation: the tokens of the prompt that `run` makes of it")
       .placeholder("FILE.json")
+      .file(FileUse::kInput)
       .excludes(text);
   command.flag("--jsonl", o->jsonl,
                "The text has a JSON document a line: a string, or an object with \"text\"; print the ids of each");

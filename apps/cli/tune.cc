@@ -142,7 +142,8 @@ void add_tune(Command root) {
       .placeholder("N,N")
       .range(1, 1 << 16);
   command.option("--tuning-file", o->file, "Where to keep the results, in place of $GABBRO_HOME/tuning.txt")
-      .placeholder("FILE");
+      .placeholder("FILE")
+      .file(FileUse::kOutput);
   add_device_options(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro tune MODEL --device rocm:0");
