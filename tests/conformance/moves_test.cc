@@ -68,7 +68,7 @@ TEST_F(Moves, ConcatTakesPartsOfAnyLength) {
       const Tensor a = numbers(Shape{kLines, left}, dtype), b = numbers(Shape{kLines, right}, dtype);
       const std::vector<float> first = values_of(a), second = values_of(b), actual = values_of(concat({a, b}, 1)),
                                below = values_of(concat({a, a}, 0));
-      for (int64_t row = 0; row < kRows; ++row) {
+      for (int64_t row = 0; row < kLines; ++row) {
         for (int64_t column = 0; column < left + right; ++column) {
           const float expected = column < left ? first[static_cast<size_t>(row * left + column)]
                                                : second[static_cast<size_t>(row * right + column - left)];
