@@ -34,6 +34,7 @@ struct LlmBenchOptions {
   int generate = 128;
   int depth = 0;  // tokens that are in the cache before each test
   std::string batch = "1";
+  std::optional<std::string> kv_type;
   std::vector<int32_t> batches;  // numbers of sequences
   int repetitions = 5;
   bool warmup = true;
@@ -186,6 +187,7 @@ Json document(const std::vector<Result>& results, const Engine& engine, const Ll
               {"read_bandwidth", bandwidth > 0 ? Json(bandwidth) : Json(nullptr)},
               {"parameters", facts.parameters},
               {"weight_bytes", facts.weight_bytes},
+              {"kv_type", dtype_name(facts.kv_type)},
               {"kv_bytes", facts.cache_bytes},
               {"memory_peak", nullptr}};
   if (const auto peak = engine.memory_peak()) out["memory_peak"] = *peak;
@@ -217,8 +219,9 @@ std::string table(const std::vector<Result>& results, const Engine& engine, cons
   out += describe_streaming(facts, engine.streaming_work());
   if (const auto peak = engine.memory_peak()) {
     const auto gib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
-    out += fmt::format("\nallocated on {} at most: {:.2f} GiB (weights {:.2f}, keys and values {:.2f})\n",
-                       facts.device_id, gib(*peak), gib(facts.weight_bytes), gib(facts.cache_bytes));
+    out += fmt::format("\nallocated on {} at most: {:.2f} GiB (weights {:.2f}, keys and values in {} {:.2f})\n",
+                       facts.device_id, gib(*peak), gib(facts.weight_bytes), dtype_name(facts.kv_type),
+                       gib(facts.cache_bytes));
   }
   return out;
 }
@@ -231,9 +234,9 @@ std::shared_ptr<Engine> load(const LlmBenchOptions& o) {
     throw Error(ErrorCode::kBadInput, "MODEL is missing", "--shape llama-8b does without one");
   if (!o.shape.empty() && !o.common.memory.empty())
     throw Error(ErrorCode::kBadInput, "--memory needs a file to stream from", "--write FILE makes one of the shape");
-  if (o.shape.empty()) return load_engine(o.model, o.common, {.context = context, .sequences = sequences});
-  return load_random_engine(llm::parse_blueprint(o.shape), parse_type(o.type), o.common,
-                            {.context = context, .sequences = sequences});
+  const EngineNeeds needs = {.context = context, .kv_type = o.kv_type, .sequences = sequences};
+  if (o.shape.empty()) return load_engine(o.model, o.common, needs);
+  return load_random_engine(llm::parse_blueprint(o.shape), parse_type(o.type), o.common, needs);
 }
 
 int write_model(const LlmBenchOptions& o) {
@@ -296,6 +299,7 @@ void add_bench(Command root) {
       .range(0, 1 << 24);
   command.option("-b,--batch", o->batch, "Numbers of sequences that are computed together, such as 1,8,32")
       .placeholder("LIST");
+  add_kv_type(command, o->kv_type);
   command.number("-r,--repetitions", o->repetitions, "How often each test is measured").range(1, 10000);
   command.flag("--warmup,!--no-warmup", o->warmup, "Run each test once before it is measured (the default)");
   command.number("--seed", o->seed, "Seed of the random tokens");

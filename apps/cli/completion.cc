@@ -17,8 +17,8 @@ void walk(const CommandFacts& command, const std::function<void(const CommandFac
   for (const CommandFacts& below : command.commands) walk(below, visit);
 }
 
-// The options that take one of a few values, as "'--kv-type') words='f16 q8_0' ;;" for each; `open` and `close` stand
-// around the values.
+// The options that take one of a few values, as "'--kv-type') words='f32 bf16 f16 q8_0 q4_0' ;;" for each; `open` and
+// `close` stand around the values.
 std::string value_cases(const CommandFacts& root, const char* open, const char* close) {
   std::map<std::string, std::string> cases;
   walk(root, [&](const CommandFacts& command) {

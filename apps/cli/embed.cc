@@ -23,6 +23,7 @@ struct EmbedArguments {
   std::optional<Option> normalized_given;
   std::optional<std::string> prefix;
   std::string prompt_name;
+  std::optional<std::string> kv_type;
   EmbedOptions embed;
 };
 
@@ -61,7 +62,7 @@ int run(EmbedArguments& o) {
   if (is_standard_output(o.out) && o.common.json)
     throw bad_input("--json and --out {} both write standard output", o.out);
   const std::vector<std::string> texts = read_texts(o.texts);
-  const auto encoder = load_encoder(o.model, o.common);
+  const auto encoder = load_encoder(o.model, o.common, o.kv_type);
   const TextEncoderFacts& facts = encoder->facts();
   const Cancelable cancelable;
   o.embed.pooling = o.pooling;
@@ -118,6 +119,7 @@ void add_embed(Command root) {
       .range(0, 1 << 20);
   command.number("--batch", o->embed.batch, "Texts that are computed together").range(1, 1 << 16);
   command.flag("--truncate", o->embed.truncated, "Cut texts that are too long; else they are refused");
+  add_kv_type(command, o->kv_type).default_text("f32: a text encoder keeps no keys and values, and takes no other");
   add_device_options(command, o->common);
   add_check_weights(command, o->common);
   add_output_options(command, o->common);

@@ -1,5 +1,6 @@
 #include "apps/cli/engine_loading.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -43,6 +44,13 @@ std::shared_ptr<Engine> load_visibly(const CommonOptions& common, LoadOptions op
   return engine;
 }
 
+// Whether all matrices are f32, or f64, which becomes f32.
+bool has_f32_weights(const Checkpoint& checkpoint) {
+  return std::ranges::all_of(checkpoint.tensors(), [](const CheckpointTensor& tensor) {
+    return tensor.shape.size() < 2 || tensor.format == "F32" || tensor.format == "F64";
+  });
+}
+
 LoadOptions options_of(const CommonOptions& common, const EngineNeeds& needs) {
   LoadOptions options = load_options(common, needs.context, needs.kv_type);
   options.sequences = needs.sequences;
@@ -54,8 +62,11 @@ LoadOptions options_of(const CommonOptions& common, const EngineNeeds& needs) {
 
 std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, const EngineNeeds& needs) {
   const std::string path = resolve_model(model);
-  return load_visibly(common, options_of(common, needs), [&](const LoadOptions& options) {
-    return Engine::load(Checkpoint::open(path), options, needs.device);
+  return load_visibly(common, options_of(common, needs), [&](LoadOptions options) {
+    const Checkpoint checkpoint = Checkpoint::open(path);
+    if (needs.exact && !options.kv_type && options.quantize.empty() && has_f32_weights(checkpoint))
+      options.kv_type = DType::f32;
+    return Engine::load(checkpoint, options, needs.device);
   });
 }
 

@@ -14,7 +14,8 @@ namespace gabbro::cli {
 // Needs of a command that the common options do not tell.
 struct EngineNeeds {
   int64_t context = 0;  // tokens; 0: the model's
-  std::string kv_type = "f16";
+  std::optional<std::string> kv_type{};
+  bool exact = false;  // without a kv_type keys and values are f32 where the weights are
   int64_t sequences = 1;
   std::shared_ptr<Device> device = nullptr;  // null: opened by CommonOptions::device
   std::shared_ptr<llm::InputSquares> observer = nullptr;

@@ -19,6 +19,7 @@
 #include "src/engine/streaming/placement.h"
 #include "src/hub/model_cache.h"
 #include "src/models/llm/registry.h"
+#include "src/ops/kv_type.h"
 
 namespace gabbro::cli {
 namespace {
@@ -32,7 +33,7 @@ struct FitOptions {
   std::string architecture;
   std::string parameters;
   std::string type = "q4_k_m";
-  std::string kv_type = "f16";
+  std::optional<std::string> kv_type;
   int64_t context = 0;
 };
 
@@ -72,7 +73,7 @@ llm::Blueprint blueprint_of(const FitOptions& o) {
 }
 
 Workload workload_of(const FitOptions& o) {
-  Workload w{.kv_type = o.kv_type == "q8_0" ? DType::q8_0 : DType::f16};
+  Workload w{.kv_type = o.kv_type ? *parse_kv_type(*o.kv_type) : DType::f16};
   if (o.model.empty()) {
     w.plan = llm::plan_of(blueprint_of(o));
     w.needs = needs_of(w.plan, parse_type(o.type));
@@ -83,9 +84,7 @@ Workload workload_of(const FitOptions& o) {
     checkpoint.require_unchanged();
   }
   w.context = context_of(w.needs.shape, o.context);
-  if (w.kv_type == DType::q8_0 && w.plan.sizes.head_dimension % 32 != 0)
-    throw bad_input("--kv-type: q8_0 needs heads of a multiple of 32 elements, these have {}",
-                    w.plan.sizes.head_dimension);
+  nn::require_kv_type(w.kv_type, w.needs.cache);
   return w;
 }
 

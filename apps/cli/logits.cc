@@ -24,6 +24,7 @@ struct LogitsOptions {
   std::string tokens;
   std::string out, trace;
   std::vector<std::string> operations;  // of each layer, with trace
+  std::optional<std::string> kv_type;
   int step = 0;                         // tokens of a pass; 0: as many as prompts have
 };
 
@@ -94,7 +95,7 @@ int run(const LogitsOptions& o, const InputFiles& inputs) {
   if (is_standard_output(o.out) && o.common.json)
     throw bad_input("--json and --out {} both write standard output", o.out);
   const auto tokens = parse_token_list(o.tokens, "--tokens");
-  const auto engine = load_engine(o.model, o.common, {.context = std::ssize(tokens)});
+  const auto engine = load_engine(o.model, o.common, {.context = std::ssize(tokens), .kv_type = o.kv_type, .exact = true});
   const int64_t vocabulary = engine->facts().vocabulary;
   check_tokens(tokens, vocabulary);
   Session session(engine);
@@ -130,6 +131,7 @@ void add_logits(Command root) {
   command.number("--step", o->step, "Tokens of a pass: 1 is what generation does")
       .range(0, 65536)
       .default_text("as a prompt");
+  add_kv_type(command, o->kv_type).default_text("f16; f32 with weights in f32");
   add_device_options(command, o->common);
   add_memory_options(command, o->common);
   add_check_weights(command, o->common);

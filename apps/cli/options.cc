@@ -1,5 +1,8 @@
 #include "apps/cli/options.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -9,6 +12,7 @@
 #include "src/base/error.h"
 #include "src/engine/sampling_defaults.h"
 #include "src/models/llm/adapter.h"
+#include "src/ops/kv_type.h"
 
 namespace gabbro::cli {
 namespace {
@@ -103,11 +107,14 @@ Option add_context(Command command, int64_t& context) {
       .range(0, kLongestContext);
 }
 
-Option add_kv_type(Command command, std::string& kv_type) {
+Option add_kv_type(Command command, std::optional<std::string>& kv_type) {
+  std::vector<std::string> names;
+  for (const DType type : kKvTypes) names.emplace_back(dtype_name(type));
   return command.option("--kv-type", kv_type, "Format of the key-value cache")
-      .one_of({"f16", "q8_0"})
+      .one_of(names)
       .alias("-ctk,--cache-type-k,-ctv,--cache-type-v")
-      .placeholder("f16|q8_0");
+      .placeholder(fmt::format("{}", fmt::join(names, "|")))
+      .default_text("f16");
 }
 
 void add_sampling_options(Command command, GenerationOptions& options) {
@@ -240,7 +247,7 @@ std::string apply_sampling_defaults(GenerationOptions& options, const SamplingDe
   return line;
 }
 
-LoadOptions load_options(const CommonOptions& common, int64_t context, const std::string& kv_type) {
+LoadOptions load_options(const CommonOptions& common, int64_t context, const std::optional<std::string>& kv_type) {
   LoadOptions options;
   options.device = common.device;
   options.threads = common.threads;
@@ -255,7 +262,7 @@ LoadOptions load_options(const CommonOptions& common, int64_t context, const std
   if (!common.host_memory.empty()) options.host_memory = parse_size(common.host_memory, "--host-memory");
   if (options.host_memory > 0 && options.memory == 0)
     throw bad_input("--host-memory goes with --memory, the limit on the device");
-  options.kv_type = kv_type == "q8_0" ? DType::q8_0 : DType::f16;
+  if (kv_type) options.kv_type = parse_kv_type(*kv_type);
   return options;
 }
 

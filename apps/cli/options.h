@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,7 +47,7 @@ inline void add_lora(Command command, CommonOptions& options) {
 // --ctx
 Option add_context(Command command, int64_t& context);
 // --kv-type
-Option add_kv_type(Command command, std::string& kv_type);
+Option add_kv_type(Command command, std::optional<std::string>& kv_type);
 // Options of llama.cpp and Ollama that do nothing here: each gives a note.
 void accept_options_of_other_programs(Command command);
 
@@ -54,7 +55,7 @@ void accept_options_of_other_programs(Command command);
 struct GenerationOptions {
   GenerateOptions generate;
   int64_t context = 0;
-  std::string kv_type = "f16";
+  std::optional<std::string> kv_type;
   std::string system;
   bool raw = false;
   bool parse_special = false;                            // of a raw text
@@ -72,7 +73,8 @@ void finish(GenerationOptions& options);
 // Takes what was not given as an option from the model's file, else what suits the use: an answer to one prompt is
 // always the same, a chat is not. Returns a line that says where the settings come from.
 std::string apply_sampling_defaults(GenerationOptions& options, const SamplingDefaults& defaults, bool interactive);
-LoadOptions load_options(const CommonOptions& common, int64_t context = 0, const std::string& kv_type = "f16");
+LoadOptions load_options(const CommonOptions& common, int64_t context = 0,
+                         const std::optional<std::string>& kv_type = std::nullopt);
 
 // "1,2,3" (spaces allowed) as token ids; throws bad_input that names `option`.
 std::vector<int32_t> parse_token_list(const std::string& text, const char* option);

@@ -22,6 +22,7 @@ struct PerplexityOptions {
   std::string model;
   std::string file;
   int context = 512;
+  std::optional<std::string> kv_type;
 };
 
 struct Sum {
@@ -67,7 +68,7 @@ void add_chunk(Sum& sum, Session& session, std::span<const int32_t> chunk, const
 
 int run(const PerplexityOptions& o) {
   const std::string text = read_input(o.file);
-  const auto engine = load_engine(o.model, o.common, {.context = o.context});
+  const auto engine = load_engine(o.model, o.common, {.context = o.context, .kv_type = o.kv_type});
   const text::Tokenizer& tokenizer = engine->tokenizer();
   std::vector<int32_t> tokens = tokenizer.encode(text);
   const auto context = static_cast<size_t>(o.context);
@@ -97,6 +98,7 @@ int run(const PerplexityOptions& o) {
                 {"chunks", chunks},
                 {"standard_error", sum.standard_error()},
                 {"ctx", o.context},
+                {"kv_type", dtype_name(engine->facts().kv_type)},
                 {"model", engine->facts().name}});
   } else {
     print(fmt::format("perplexity {:.4f} +/- {:.4f} ({} tokens in {} chunks of {})\n", sum.perplexity(),
@@ -118,6 +120,7 @@ void add_perplexity(Command root) {
   command.number("-c,--ctx", o->context, "Tokens in a chunk, of which the second half counts")
       .alias("--ctx-size")
       .range(8, 1 << 24);
+  add_kv_type(command, o->kv_type);
   add_device_options(command, o->common);
   add_memory_options(command, o->common);
   add_check_weights(command, o->common);

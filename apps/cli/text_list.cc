@@ -35,9 +35,10 @@ std::vector<std::string> read_texts(const TextList& texts) {
   return all;
 }
 
-std::shared_ptr<TextEncoder> load_encoder(const std::string& model, const CommonOptions& common) {
+std::shared_ptr<TextEncoder> load_encoder(const std::string& model, const CommonOptions& common,
+                                          const std::optional<std::string>& kv_type) {
   const std::string path = resolve_model(model);
-  LoadOptions options = load_options(common);
+  LoadOptions options = load_options(common, 0, kv_type);
   ProgressBar bar("loading", true);
   options.progress = [&](double share) { bar.show(share); };
   const auto encoder = TextEncoder::load(path, options);

@@ -21,6 +21,7 @@ void add_texts(Command command, TextList& texts, const std::string& name, const 
 std::vector<std::string> read_texts(const TextList& texts);
 
 // With a progress bar, warnings, and a note where a GPU was passed over.
-std::shared_ptr<TextEncoder> load_encoder(const std::string& model, const CommonOptions& common);
+std::shared_ptr<TextEncoder> load_encoder(const std::string& model, const CommonOptions& common,
+                                          const std::optional<std::string>& kv_type = std::nullopt);
 
 }  // namespace gabbro::cli

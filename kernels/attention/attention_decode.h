@@ -2,6 +2,8 @@
 // kBlockHeads heads that share a KV head, and a split of the keys, which it reads tile by tile. For the scores a wave
 // has a part of D and half of the tile's keys, two neighbors per lane; for the output it has a part of the keys and all
 // of D.
+#pragma once
+
 #include "kernels/attention/attention_splits.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -25,34 +27,50 @@ struct alignas(16) OfHeads {
   float head[kBlockHeads];
 };
 
-// Neighboring elements of the cache in its own dtype; i8 with their scales.
-template <bool scaled>
+// Two elements of the cache as they are stored: neighboring keys of one d, or neighboring d of one value.
+template <KvType type>
 struct RawPair {
   u32 bits;
   Half scales[2];
 };
+template <>
+struct RawPair<KvType::kF32> {
+  float a, b;
+};
 struct Pair {
   float a, b;
 };
-// `step` is from the scale of the first to that of the second.
-template <bool scaled>
-GPU_FUNCTION inline RawPair<scaled> load_pair(const KvSide& side, i64 element, i64 scale, i32 step) {
-  if constexpr (scaled) {
+// Loads element d. `step` is from the scale of the first to that of the second.
+template <KvType type>
+GPU_FUNCTION inline RawPair<type> load_pair(const KvSide& side, i64 element, i32 d, i64 scale, i32 step) {
+  if constexpr (type == KvType::kF32) {
+    const auto pair = *reinterpret_cast<const FloatPair*>(static_cast<const float*>(side.data) + element);
+    return {pair.a, pair.b};
+  } else if constexpr (has_scales(type)) {
     const u32 bits = *reinterpret_cast<const u16*>(static_cast<const i8*>(side.data) + element);
-    return {bits, {side.scale[scale], side.scale[scale + step]}};
+    return {type == KvType::kU4 ? bits >> nibble_shift(d) : bits, {side.scale[scale], side.scale[scale + step]}};
   } else {
-    return {*reinterpret_cast<const u32*>(static_cast<const Half*>(side.data) + element), {}};
+    return {*reinterpret_cast<const u32*>(static_cast<const u16*>(side.data) + element), {}};
   }
 }
-template <bool scaled>
-GPU_FUNCTION inline Pair pair_of(const RawPair<scaled>& raw) {
-  if constexpr (scaled) {
+template <KvType type>
+GPU_FUNCTION inline Pair pair_of(const RawPair<type>& raw) {
+  if constexpr (type == KvType::kF32) {
+    return {raw.a, raw.b};
+  } else if constexpr (type == KvType::kI8) {
     return {static_cast<float>(static_cast<i8>(raw.bits)) * to_float(raw.scales[0]),
             static_cast<float>(static_cast<i8>(raw.bits >> 8)) * to_float(raw.scales[1])};
+  } else if constexpr (type == KvType::kU4) {
+    return {static_cast<float>(static_cast<i32>(raw.bits & 15) - 8) * to_float(raw.scales[0]),
+            static_cast<float>(static_cast<i32>(raw.bits >> 8 & 15) - 8) * to_float(raw.scales[1])};
+  } else if constexpr (type == KvType::kBf16) {
+    return {to_float(BFloat{static_cast<u16>(raw.bits)}), to_float(BFloat{static_cast<u16>(raw.bits >> 16)})};
   } else {
     return {to_float(Half{static_cast<u16>(raw.bits)}), to_float(Half{static_cast<u16>(raw.bits >> 16)})};
   }
 }
+// Words of registers that a pair takes.
+constexpr int pair_words(KvType type) { return has_scales(type) || type == KvType::kF32 ? 2 : 1; }
 
 GPU_FUNCTION inline float capped(const AttentionArgs& a, float score) {
   return a.softcap > 0 ? a.softcap * tanh(score / a.softcap) : score;
@@ -101,10 +119,10 @@ GPU_FUNCTION inline void begin(const AttentionArgs& a, const OfHeads* q, const F
 
 // partial[part][head][key] of the tile: q·k over the wave's part of D. `rows` are the places of its keys (see
 // attend()).
-template <bool scaled>
+template <KvType type>
 GPU_FUNCTION inline void multiply_keys(const AttentionArgs& a, const OfHeads* q, const i32* rows, i32 count,
                                        float* partial) {
-  constexpr int kDims = kKeyPairsAhead / kColumns / (scaled ? 2 : 1);  // that are loaded together
+  constexpr int kDims = kKeyPairsAhead / kColumns / pair_words(type);  // that are loaded together
   const i32 part = static_cast<i32>(wave_index()) / 2;
   const i32 each = (a.kv.dim + kParts - 1) / kParts, d_begin = part * each, d_end = min_of(a.kv.dim, d_begin + each);
   i32 keys[kColumns];
@@ -115,19 +133,19 @@ GPU_FUNCTION inline void multiply_keys(const AttentionArgs& a, const OfHeads* q,
     // Past the end the last pair stands in.
     const i32 row = rows[min_of(keys[c], (count - 1) & ~1)], slot = row & (a.kv.page - 1);
     const i64 head = static_cast<i64>(row - slot) * a.kv.dim;
-    places[c] = {head + slot, head / kScaleGroup + slot};
+    places[c] = {stored<type>(head) + slot, head / kScaleGroup + slot};
   }
   OfHeads sums[kColumns][2] = {};
   for (i32 first = d_begin; first < d_end; first += kDims) {
-    RawPair<scaled> raw[kColumns][kDims];
+    RawPair<type> raw[kColumns][kDims];
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
       if (keys[c] - 2 * static_cast<i32>(lane()) >= count) break;
 #pragma unroll
       for (int i = 0; i < kDims; ++i) {
         const i32 d = min_of(first + i, d_end - 1);
-        raw[c][i] = load_pair<scaled>(a.keys, places[c].element + static_cast<i64>(d) * a.kv.page,
-                                      places[c].scale + static_cast<i64>(d / kScaleGroup) * a.kv.page, 1);
+        raw[c][i] = load_pair<type>(a.keys, places[c].element + static_cast<i64>(stored_row<type>(d)) * a.kv.page, d,
+                                    places[c].scale + static_cast<i64>(d / kScaleGroup) * a.kv.page, 1);
       }
     }
 #pragma unroll
@@ -136,7 +154,7 @@ GPU_FUNCTION inline void multiply_keys(const AttentionArgs& a, const OfHeads* q,
       const OfHeads x = q[first + i];
 #pragma unroll
       for (int c = 0; c < kColumns; ++c) {
-        const Pair key = pair_of<scaled>(raw[c][i]);
+        const Pair key = pair_of<type>(raw[c][i]);
 #pragma unroll
         for (int h = 0; h < kBlockHeads; ++h) {
           sums[c][0].head[h] = fma(x.head[h], key.a, sums[c][0].head[h]);
@@ -202,13 +220,14 @@ GPU_FUNCTION inline void apply_softmax(const AttentionArgs& a, const float* part
 }
 
 // The values of every kAttentionWaves'th key of a tile, from the wave's own on.
-template <bool scaled, int max_dim>
+template <KvType type, int max_dim>
 class Values {
  public:
   static constexpr int kPairs = Running<max_dim>::kPairs;
   // Heads of over 128 elements of i8 leave few registers where a block's waves have 128 a lane.
-  static constexpr int kAhead = kFewRegisters && scaled && max_dim > 128 ? kValuePairsAhead / 2 : kValuePairsAhead;
-  static constexpr int kKeys = kAhead / kPairs / (scaled ? 2 : 1);
+  static constexpr int kAhead =
+      kFewRegisters && has_scales(type) && max_dim > 128 ? kValuePairsAhead / 2 : kValuePairsAhead;
+  static constexpr int kKeys = kAhead / kPairs / pair_words(type);
 
   GPU_FUNCTION Values(const AttentionArgs& a, const i32* rows, i32 count) : a_(a), rows_(rows), count_(count) {}
 
@@ -218,8 +237,8 @@ class Values {
       const i64 row = static_cast<i64>(rows_[min_of(key_at(first + j), count_ - 1)]) * a_.kv.dim;
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) {
-        const i64 element = row + min_of(dim(i), a_.kv.dim - 2);
-        raw_[j][i] = load_pair<scaled>(a_.values, element, element / kScaleGroup, 0);
+        const i32 d = min_of(dim(i), a_.kv.dim - 2);
+        raw_[j][i] = load_pair<type>(a_.values, stored<type>(row) + stored_row<type>(d), d, (row + d) / kScaleGroup, 0);
       }
     }
   }
@@ -231,7 +250,7 @@ class Values {
       const OfHeads weight = weights[key];
 #pragma unroll
       for (int i = 0; i < kPairs; ++i) {
-        const Pair value = pair_of<scaled>(raw_[j][i]);
+        const Pair value = pair_of<type>(raw_[j][i]);
 #pragma unroll
         for (int h = 0; h < kBlockHeads; ++h) {
           running.output[h][i].a = fma(weight.head[h], value.a, running.output[h][i].a);
@@ -250,7 +269,7 @@ class Values {
   const AttentionArgs& a_;
   const i32* rows_;
   const i32 count_;
-  RawPair<scaled> raw_[kKeys][kPairs];
+  RawPair<type> raw_[kKeys][kPairs];
 };
 
 // The sums of the weights of `head`, by the threads that have it.
@@ -311,18 +330,18 @@ GPU_FUNCTION inline void store_outputs(const AttentionArgs& a, i64 row, const Bl
 }
 
 // Has the pages of a tile's keys brought nearer while the tile before is worked on.
-GPU_FUNCTION inline void ask_for_tile(const AttentionArgs& a, const i32* rows, i32 count, i32 element_bytes) {
-  const i32 page_bytes = a.kv.dim * a.kv.page * element_bytes;  // of a head
+GPU_FUNCTION inline void ask_for_tile(const AttentionArgs& a, const i32* rows, i32 count, i32 element_bits) {
+  const i32 page_bytes = a.kv.dim * a.kv.page * element_bits / 8;  // of a head
   for (i32 key = 0; key < count; key += a.kv.page) {
     const i32 row = rows[key], slot = row & (a.kv.page - 1);
-    const i64 offset = static_cast<i64>(row - slot) * a.kv.dim * element_bytes;
+    const i64 offset = static_cast<i64>(row - slot) * a.kv.dim * element_bits / 8;
     ask_for_page(a, offset, page_bytes);
   }
 }
 
 // The block's split of `keys`. All its threads stored the heads' queries and the fresh key in the block's memory before
 // this; no barrier has been passed since.
-template <bool scaled, int max_dim>
+template <KvType type, int max_dim>
 GPU_FUNCTION inline void attend(const AttentionArgs& a, const OfHeads* q, const BlockHeads& heads, i32 sequence,
                                 const Keys& keys, const FreshKey& fresh) {
   constexpr int kScores = kParts * kBlockHeads * kTileKeys, kOutputs = kParts * kBlockHeads * max_dim;
@@ -355,15 +374,15 @@ GPU_FUNCTION inline void attend(const AttentionArgs& a, const OfHeads* q, const 
     const bool more = base + kTileKeys < to;
     barrier();
     if (more && has_key) next_rows[thread_index()] = row_of(base + kTileKeys);
-    Values<scaled, max_dim> values(a, tile_rows, count);
+    Values<type, max_dim> values(a, tile_rows, count);
     values.load(0);
-    multiply_keys<scaled>(a, q, tile_rows, count, partial);
+    multiply_keys<type>(a, q, tile_rows, count, partial);
     if (base == from) begin<max_dim>(a, q, fresh, running);
     barrier();
-    if (more) ask_for_tile(a, next_rows, min_of(kTileKeys, to - base - kTileKeys), scaled ? 1 : 2);
+    if (more) ask_for_tile(a, next_rows, min_of(kTileKeys, to - base - kTileKeys), kv_bits(type));
     apply_softmax<max_dim>(a, partial, key >= keys.first && key < to, weights, running);
     barrier();
-    for (i32 first = 0; values.has(first); first += Values<scaled, max_dim>::kKeys) {
+    for (i32 first = 0; values.has(first); first += Values<type, max_dim>::kKeys) {
       if (first > 0) values.load(first);
       values.add(first, weights, running);
     }
@@ -389,7 +408,7 @@ GPU_FUNCTION inline void keep_queries(const AttentionArgs& a, const BlockHeads& 
   }
 }
 
-template <bool scaled, int max_dim>
+template <KvType type, int max_dim>
 GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   GPU_SHARED(OfHeads, q, max_dim);
   const i32 token = static_cast<i32>(block_index().x);
@@ -399,18 +418,18 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   keep_queries<max_dim>(a, heads, q, [&](i32 head, i32 d) { return x[head * a.q.head_stride + d]; });
   const bool known = in_table(a.table, a.kv, sequence, position);  // a token that is not has no keys, and gives zeros
   const Keys keys = known_keys<kShareKeys, 2>(a, known, position, position + 1);
-  attend<scaled, max_dim>(a, q, heads, sequence, keys, {nullptr, nullptr});
+  attend<type, max_dim>(a, q, heads, sequence, keys, {nullptr, nullptr});
 }
 
 // The same of a token whose key and value are not in the cache yet. Each block rotates and rounds them for itself; one
 // block of a KV head's stores them in the cache, for later launches.
-template <bool scaled, int max_dim>
+template <KvType type, int max_dim>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   GPU_SHARED(OfHeads, q, max_dim);
   GPU_SHARED(float, key, max_dim);
   GPU_SHARED(float, value, max_dim);
   const AttentionArgs& a = step.attention;
-  ask_for_keys<kShareKeys, 2>(a, kTileKeys, scaled ? 1 : 2);
+  ask_for_keys<kShareKeys, 2>(a, kTileKeys, kv_bits(type) / 8);
   wait_for_previous();
   static_assert(max_dim <= static_cast<int>(kAttentionThreads));
   const BlockHeads heads = block_heads(a);
@@ -422,8 +441,8 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   const float* k = head_of(step.k, token, heads.kv_head);
   const float* v = head_of(step.v, token, heads.kv_head);
   const KvElement own_key =
-      kv_element<scaled>(rotated(step.rope, k, safe, rotation_of(step.rope, safe, position)), inside);
-  const KvElement own_value = kv_element<scaled>(v[safe], inside);
+      kv_element<type>(rotated(step.rope, k, safe, rotation_of(step.rope, safe, position)), inside);
+  const KvElement own_value = kv_element<type>(v[safe], inside);
   if (inside) {
     key[d] = own_key.read;
     value[d] = own_value.read;
@@ -432,20 +451,10 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
     return rotated(step.rope, x + head * a.q.head_stride, element, rotation_of(step.rope, element, position));
   });
   const bool known = in_table(a.table, a.kv, sequence, position);
-  if (known && inside) write_fresh<scaled>(a, heads, sequence, position, d, own_key, own_value);
+  if (known && inside) write_fresh<type>(a, heads, sequence, position, d, own_key, own_value);
   const bool fresh = known && block_index().z == 0;
   const Keys keys = known_keys<kShareKeys, 2>(a, known, position, position);
-  attend<scaled, max_dim>(a, q, heads, sequence, keys, {fresh ? key : nullptr, fresh ? value : nullptr});
+  attend<type, max_dim>(a, q, heads, sequence, keys, {fresh ? key : nullptr, fresh ? value : nullptr});
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU
-
-#define GABBRO_ATTENTION(suffix, scaled, dim)                                                     \
-  GPU_KERNEL(attention_##suffix##_##dim, 512, gabbro::gpu::AttentionArgs, attention<scaled, dim>) \
-  GPU_EARLY_KERNEL(attention_step_##suffix##_##dim, 512, gabbro::gpu::AttentionStepArgs, attention_step<scaled, dim>)
-
-GABBRO_ATTENTION(f16, false, 128)
-GABBRO_ATTENTION(f16, false, 256)
-GABBRO_ATTENTION(i8, true, 128)
-GABBRO_ATTENTION(i8, true, 256)
-GPU_KERNEL(attention_merge, 128, gabbro::gpu::AttentionMergeArgs, attention_merge<float>)

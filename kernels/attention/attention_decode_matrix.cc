@@ -443,11 +443,11 @@ GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   queries.keep(a, memory.queries);
   if (static_cast<i32>(thread_index()) < dim) {
     const bool inside = d < a.kv.dim;
-    const KvElement own_key = kv_element<false>(rotated(step.rope, k, k_partner, safe, rotation), inside);
-    const KvElement own_value = kv_element<false>(v, inside);
-    memory.fresh_key[d] = inside ? own_key.half : Half{0};
-    memory.fresh_value[d] = inside ? own_value.half : Half{0};
-    if (known && inside) write_fresh<false>(a, heads, sequence, position, d, own_key, own_value);
+    const KvElement own_key = kv_element<KvType::kF16>(rotated(step.rope, k, k_partner, safe, rotation), inside);
+    const KvElement own_value = kv_element<KvType::kF16>(v, inside);
+    memory.fresh_key[d] = inside ? Half{own_key.bits} : Half{0};
+    memory.fresh_value[d] = inside ? Half{own_value.bits} : Half{0};
+    if (known && inside) write_fresh<KvType::kF16>(a, heads, sequence, position, d, own_key, own_value);
   }
   split.attend(known ? position : -1);
 }

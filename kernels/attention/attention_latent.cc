@@ -1,6 +1,6 @@
 // Causal attention over latents: a block has a token, some heads and a split of the keys, of which it holds a tile at a
-// time for all of its heads. Two threads have a score of a head and a key, a half of D each; then every thread has some
-// elements of the values, for all heads.
+// time for all of its heads. Some threads have a score of a head and a key, a part of D each; then every thread has
+// some elements of the values, for all heads.
 #include "kernels/attention/attention_latent.h"
 
 #include "kernels/attention/kv_access.h"
@@ -12,23 +12,37 @@ inline constexpr int kValueSteps =
 // Neighboring keys are in different banks.
 inline constexpr int kLatentPitch = kMaxLatent + 2;
 
+// A tile of keys in the block's memory: f16, to which i8 and their scales are rounded; of other types f32, and half as
+// many keys. kParts threads have a score.
+template <class T>
+struct TileLayout {
+  using Element = T;
+  static constexpr int kKeys = kLatentKeys * static_cast<int>(sizeof(Half)) / static_cast<int>(sizeof(T));
+  static constexpr int kParts = static_cast<int>(kLatentThreads) / (kLatentHeads * kKeys);
+};
+template <KvType type>
+struct LatentTile : TileLayout<float> {};
+template <>
+struct LatentTile<KvType::kF16> : TileLayout<Half> {};
+template <>
+struct LatentTile<KvType::kI8> : TileLayout<Half> {};
+
 // Keys [base, end) of a tile into the block's memory; zeros after them.
-template <bool scaled>
-GPU_FUNCTION inline void load_latents(const LatentAttentionArgs& a, i32 sequence, i32 base, i32 end, Half* tile) {
-  const i32 pairs = a.kv.dim / 2;
-  for (i32 i = static_cast<i32>(thread_index()); i < kLatentKeys * pairs; i += static_cast<i32>(kLatentThreads)) {
+template <KvType type, class T>
+GPU_FUNCTION inline void load_latents(const LatentAttentionArgs& a, i32 sequence, i32 base, i32 end, T* tile) {
+  const i32 pairs = a.kv.dim / 2, keys = LatentTile<type>::kKeys;
+  for (i32 i = static_cast<i32>(thread_index()); i < keys * pairs; i += static_cast<i32>(kLatentThreads)) {
     const i32 key = i / pairs, d = (i - key * pairs) * 2;
-    Half* const to = tile + key * kLatentPitch + d;
+    T* const to = tile + key * kLatentPitch + d;
     if (base + key >= end) {
-      to[0] = to[1] = Half{0};
+      to[0] = to[1] = T{};
       continue;
     }
     const i32 page = min_of(max_of(page_of(a.table, a.kv, sequence, base + key), 0), a.kv.pages - 1);
-    const ValuePlace place = value_place(a.kv, page, 0, (base + key) & (a.kv.page - 1));
-    if constexpr (scaled) {
-      const i64 scale = place.scale + d / kScaleGroup;
-      to[0] = to_half(read_kv<true>(a.latents, place.element + d, scale));
-      to[1] = to_half(read_kv<true>(a.latents, place.element + d + 1, scale));
+    const ValuePlace place = value_place<type>(a.kv, page, 0, (base + key) & (a.kv.page - 1));
+    if constexpr (type != KvType::kF16) {
+      to[0] = from_float<T>(read_value<type>(a.latents, place, d));
+      to[1] = from_float<T>(read_value<type>(a.latents, place, d + 1));
     } else {
       const u32 bits = *reinterpret_cast<const u32*>(static_cast<const Half*>(a.latents.data) + place.element + d);
       to[0] = Half{static_cast<u16>(bits)};
@@ -37,11 +51,13 @@ GPU_FUNCTION inline void load_latents(const LatentAttentionArgs& a, i32 sequence
   }
 }
 
-template <bool scaled>
+template <KvType type>
 GPU_FUNCTION inline void latent_attention(const LatentAttentionArgs& a) {
+  using Tile = LatentTile<type>;
+  constexpr int kKeys = Tile::kKeys, kParts = Tile::kParts;
   GPU_SHARED(float, queries, kLatentHeads* kMaxLatent);
-  GPU_SHARED(Half, tile, kLatentKeys * kLatentPitch);
-  GPU_SHARED(float, weights, kLatentHeads* kLatentKeys);
+  GPU_SHARED(typename Tile::Element, tile, kKeys * kLatentPitch);
+  GPU_SHARED(float, weights, kLatentHeads* kKeys);
   GPU_SHARED(float, factors, kLatentHeads);
   GPU_SHARED(float, maxima, kLatentHeads);
   const i32 token = static_cast<i32>(block_index().x), thread = static_cast<i32>(thread_index()), dim = a.kv.dim;
@@ -50,37 +66,37 @@ GPU_FUNCTION inline void latent_attention(const LatentAttentionArgs& a) {
   const i32 sequence = a.sequence[token], position = a.positions[token];
   const i32 end =
       in_table(a.table, a.kv, sequence, position) ? position + 1 : 0;  // others have no keys, and give zeros
-  const i32 tiles = (end + kLatentKeys - 1) / kLatentKeys, share = (tiles + a.splits - 1) / a.splits * kLatentKeys;
+  const i32 tiles = (end + kKeys - 1) / kKeys, share = (tiles + a.splits - 1) / a.splits * kKeys;
   const i32 from = static_cast<i32>(block_index().z) * share, to = min_of(end, from + share);
   for (i32 i = thread; i < kLatentHeads * dim; i += static_cast<i32>(kLatentThreads)) {
     const i32 h = i / dim, d = i - h * dim;
     const float* x = a.q.data + token * a.q.token_stride + (first_head + h) * a.q.head_stride;
     queries[h * kMaxLatent + d] = h < heads ? x[d] * a.scale : 0;
   }
-  // A thread's score is that of this head and key, over half of D.
-  const i32 head = thread / (2 * kLatentKeys), key = thread / 2 % kLatentKeys, half = thread % 2;
-  const i32 d_begin = half * (dim / 2), d_end = half == 0 ? dim / 2 : dim;
+  // A thread's score is that of this head and key, over a part of D.
+  const i32 head = thread / (kParts * kKeys), key = thread / kParts % kKeys, part = thread % kParts;
+  const i32 d_begin = part * dim / kParts, d_end = (part + 1) * dim / kParts;
   float maximum = kNoMaximum, total = 0;
   float sums[kValueSteps][kLatentHeads] = {};
-  for (i32 base = from; base < to; base += kLatentKeys) {
+  for (i32 base = from; base < to; base += kKeys) {
     barrier();  // reads of the tile before are done
-    load_latents<scaled>(a, sequence, base, to, tile);
+    load_latents<type>(a, sequence, base, to, tile);
     barrier();
     float score = 0;
     for (i32 d = d_begin; d < d_end; ++d)
       score = fma(queries[head * kMaxLatent + d], to_float(tile[key * kLatentPitch + d]), score);
-    score += shuffle_xor(score, 1);
+    for (u32 step = 1; step < kParts; step *= 2) score += shuffle_xor(score, step);
     const bool counts = base + key < to;
     float highest = counts ? score : kNoMaximum;
-    for (u32 step = 2; step < 2 * kLatentKeys; step *= 2) highest = max_of(highest, shuffle_xor(highest, step));
+    for (u32 step = kParts; step < kParts * kKeys; step *= 2) highest = max_of(highest, shuffle_xor(highest, step));
     highest = max_of(highest, maximum);
     const float weight = counts ? exp(score - highest) : 0, factor = exp(maximum - highest);
     float sum = weight;
-    for (u32 step = 2; step < 2 * kLatentKeys; step *= 2) sum += shuffle_xor(sum, step);
+    for (u32 step = kParts; step < kParts * kKeys; step *= 2) sum += shuffle_xor(sum, step);
     total = total * factor + sum;
     maximum = highest;
-    if (half == 0) weights[head * kLatentKeys + key] = weight;
-    if (half == 0 && key == 0) factors[head] = factor;
+    if (part == 0) weights[head * kKeys + key] = weight;
+    if (part == 0 && key == 0) factors[head] = factor;
     barrier();
 #pragma unroll
     for (int i = 0; i < kValueSteps; ++i) {
@@ -88,15 +104,15 @@ GPU_FUNCTION inline void latent_attention(const LatentAttentionArgs& a) {
       if (d >= a.values) continue;
 #pragma unroll
       for (int h = 0; h < kLatentHeads; ++h) sums[i][h] *= factors[h];
-      for (i32 k = 0; k < kLatentKeys; ++k) {
+      for (i32 k = 0; k < kKeys; ++k) {
         const float value = to_float(tile[k * kLatentPitch + d]);
 #pragma unroll
-        for (int h = 0; h < kLatentHeads; ++h) sums[i][h] = fma(weights[h * kLatentKeys + k], value, sums[i][h]);
+        for (int h = 0; h < kLatentHeads; ++h) sums[i][h] = fma(weights[h * kKeys + k], value, sums[i][h]);
       }
     }
   }
   barrier();
-  if (half == 0 && key == 0) {
+  if (part == 0 && key == 0) {
     factors[head] = total;
     maxima[head] = maximum;
   }
@@ -124,5 +140,12 @@ GPU_FUNCTION inline void latent_attention(const LatentAttentionArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-GPU_KERNEL(latent_attention_f16, gabbro::gpu::kLatentThreads, gabbro::gpu::LatentAttentionArgs, latent_attention<false>)
-GPU_KERNEL(latent_attention_i8, gabbro::gpu::kLatentThreads, gabbro::gpu::LatentAttentionArgs, latent_attention<true>)
+#define GABBRO_LATENT_ATTENTION(suffix, type)                                                          \
+  GPU_KERNEL(latent_attention_##suffix, gabbro::gpu::kLatentThreads, gabbro::gpu::LatentAttentionArgs, \
+             latent_attention<gabbro::gpu::type>)
+
+GABBRO_LATENT_ATTENTION(f16, KvType::kF16)
+GABBRO_LATENT_ATTENTION(i8, KvType::kI8)
+GABBRO_LATENT_ATTENTION(f32, KvType::kF32)
+GABBRO_LATENT_ATTENTION(bf16, KvType::kBf16)
+GABBRO_LATENT_ATTENTION(u4, KvType::kU4)

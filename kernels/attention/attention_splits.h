@@ -47,14 +47,14 @@ GPU_FUNCTION inline Keys known_keys(const AttentionArgs& a, bool known, i32 posi
 
 // Writes element d of the token's own key and value down, for later launches, by one of the blocks that share a KV
 // head.
-template <bool scaled>
+template <KvType type>
 GPU_FUNCTION inline void write_fresh(const AttentionArgs& a, const BlockHeads& heads, i32 sequence, i32 position, i32 d,
                                      const KvElement& key, const KvElement& value) {
   if (heads.first != heads.kv_head * a.group || block_index().z != 0) return;
   const i32 page = page_of(a.table, a.kv, sequence, position), slot = position & (a.kv.page - 1);
   if (page < 0 || page >= a.kv.pages) return;
-  store_key<scaled>(a.keys, a.kv, key_slot(a.kv, page, heads.kv_head, slot), d, key);
-  store_value<scaled>(a.values, value_place(a.kv, page, heads.kv_head, slot), d, value);
+  store_key<type>(a.keys, a.kv, key_slot<type>(a.kv, page, heads.kv_head, slot), d, key);
+  store_value<type>(a.values, value_place<type>(a.kv, page, heads.kv_head, slot), d, value);
 }
 
 // Prefetches a head's keys and values of a page, `offset` bytes past the first of both.

@@ -19,29 +19,50 @@ GPU_FUNCTION inline i64 head_offset(const KvShape& kv, i32 page, i32 head) {
   return (static_cast<i64>(page) * kv.heads + head) * kv.dim * kv.page;
 }
 
+// Positions among the stored elements of a cache: bytes of two elements of u4, else elements.
+template <KvType type>
+GPU_FUNCTION inline i64 stored(i64 elements) {
+  return type == KvType::kU4 ? elements / 2 : elements;
+}
+// The stored element of a head that has its element d.
+template <KvType type>
+GPU_FUNCTION inline i32 stored_row(i32 d) {
+  if constexpr (type == KvType::kU4) return d / kScaleGroup * (kScaleGroup / 2) + d % (kScaleGroup / 2);
+  return d;
+}
+// By how many bits element d is shifted in its byte of u4.
+GPU_FUNCTION inline u32 nibble_shift(i32 d) { return d % kScaleGroup < kScaleGroup / 2 ? 0 : 4; }
+
 struct KeySlot {
-  i64 element;  // of d = 0; the next d is kv.page further
+  i64 element;  // of the first stored row; the next is kv.page further
   i64 scale;    // of the first 32; the next is kv.page further
 };
+template <KvType type = KvType::kF16>
 GPU_FUNCTION inline KeySlot key_slot(const KvShape& kv, i32 page, i32 head, i32 slot) {
   const i64 offset = head_offset(kv, page, head);
-  return {offset + slot, offset / kScaleGroup + slot};
+  return {stored<type>(offset) + slot, offset / kScaleGroup + slot};
 }
 struct ValuePlace {
-  i64 element;  // of d = 0; the next d follows
+  i64 element;  // of the first stored row; the next follows
   i64 scale;
 };
+template <KvType type = KvType::kF16>
 GPU_FUNCTION inline ValuePlace value_place(const KvShape& kv, i32 page, i32 head, i32 slot) {
   const i64 element = head_offset(kv, page, head) + static_cast<i64>(slot) * kv.dim;
-  return {element, element / kScaleGroup};
+  return {stored<type>(element), element / kScaleGroup};
 }
 
-// Reads a cache of f16, or of i8 with scales.
-template <bool scaled>
-GPU_FUNCTION inline float read_kv(const KvSide& side, i64 element, i64 scale) {
-  if constexpr (scaled)
-    return static_cast<float>(static_cast<const i8*>(side.data)[element]) * to_float(side.scale[scale]);
-  return to_float(static_cast<const Half*>(side.data)[element]);
+// Element d of a value at the place.
+template <KvType type>
+GPU_FUNCTION inline float read_value(const KvSide& side, const ValuePlace& place, i32 d) {
+  const i64 element = place.element + stored_row<type>(d);
+  if constexpr (type == KvType::kF32) return static_cast<const float*>(side.data)[element];
+  if constexpr (type == KvType::kBf16) return to_float(static_cast<const BFloat*>(side.data)[element]);
+  if constexpr (type == KvType::kF16) return to_float(static_cast<const Half*>(side.data)[element]);
+  const float scale = to_float(side.scale[place.scale + d / kScaleGroup]);
+  if constexpr (type == KvType::kI8) return static_cast<float>(static_cast<const i8*>(side.data)[element]) * scale;
+  const i32 code = static_cast<const u8*>(side.data)[element] >> nibble_shift(d) & 15;
+  return static_cast<float>(code - 8) * scale;
 }
 
 // The first key that a token at `position` sees.

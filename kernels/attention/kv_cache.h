@@ -5,14 +5,22 @@
 
 namespace gabbro::gpu {
 
-inline constexpr int kScaleGroup = 32;  // elements of D that share a scale in an i8 cache
+inline constexpr int kScaleGroup = 32;  // elements of D that share a scale in a cache of i8 or u4
+
+// Elements of a cache. u4: two in a byte, of which the low four bits are element i of a group of 32 and the high ones
+// element i + 16; a code is 8 more than the element divided by its scale.
+enum class KvType : i32 { kF16, kI8, kF32, kBf16, kU4 };
+constexpr bool has_scales(KvType type) { return type == KvType::kI8 || type == KvType::kU4; }
+constexpr i32 kv_bits(KvType type) {
+  return type == KvType::kF32 ? 32 : type == KvType::kI8 ? 8 : type == KvType::kU4 ? 4 : 16;
+}
 inline constexpr int kMaxHeadDim = 256;
 inline constexpr int kMaxValueDim = 1024;  // of a cache of values alone: latents
 
-// One side of the cache: keys [pages, G, D, P] or values [pages, G, P, D], f16, or i8 with scales.
+// One side of the cache: keys [pages, G, D, P] or values [pages, G, P, D]; with u4 D/2 bytes instead of D elements.
 struct KvSide {
   void* data;
-  Half* scale;  // null for f16
+  Half* scale;  // null for types without
 };
 
 struct PageTable {
@@ -60,6 +68,7 @@ struct RopeKvArgs {
   const i32* positions;
   i32 heads_of_block;
   i32 tokens;
+  KvType type;  // of keys and values
 };
 inline constexpr int kKeyTokens = 32;  // of a block of rope_keys, grid (T in parts of it, G)
 inline constexpr int kRopeThreads = 64;

@@ -34,7 +34,7 @@ GPU_FUNCTION inline void rope_q(const RopeKvArgs& a, const Rotations& rotations,
 }
 
 // A head of k or of v, to the place of its token in the cache.
-template <bool scaled>
+template <KvType type>
 GPU_FUNCTION inline void write_head(const RopeKvArgs& a, const Rotations& rotations, i32 token, i32 head, bool keys,
                                     i32 page, i32 slot) {
   const HeadsView& view = keys ? a.k : a.v;
@@ -43,8 +43,8 @@ GPU_FUNCTION inline void write_head(const RopeKvArgs& a, const Rotations& rotati
     for (i32 first = 0; first < a.dim; first += kRopeThreads) {
       const i32 d = first + static_cast<i32>(thread_index());
       const bool inside = d < a.dim;
-      const KvElement element = kv_element<scaled>(x[inside ? d : 0], inside);
-      if (inside) store_value<scaled>(a.values, value_place(a.kv, page, head, slot), d, element);
+      const KvElement element = kv_element<type>(x[inside ? d : 0], inside);
+      if (inside) store_value<type>(a.values, value_place<type>(a.kv, page, head, slot), d, element);
     }
     return;
   }
@@ -53,11 +53,20 @@ GPU_FUNCTION inline void write_head(const RopeKvArgs& a, const Rotations& rotati
     if (i * kRopeThreads >= a.dim) break;
     const i32 d = Rotations::element(i);
     const bool inside = d < a.dim;
-    const KvElement element = kv_element<scaled>(rotations(x, i, inside ? d : 0), inside);
-    if (inside) store_key<scaled>(a.keys, a.kv, key_slot(a.kv, page, head, slot), d, element);
+    const KvElement element = kv_element<type>(rotations(x, i, inside ? d : 0), inside);
+    if (inside) store_key<type>(a.keys, a.kv, key_slot<type>(a.kv, page, head, slot), d, element);
   }
 }
 
+// A cache of the first type, or of one of the others.
+template <KvType type, KvType... others>
+GPU_FUNCTION inline void write_head_of(const RopeKvArgs& a, const Rotations& rotations, i32 token, i32 head, bool keys,
+                                       i32 page, i32 slot) {
+  if (sizeof...(others) == 0 || a.type == type) return write_head<type>(a, rotations, token, head, keys, page, slot);
+  if constexpr (sizeof...(others) > 0) write_head_of<others...>(a, rotations, token, head, keys, page, slot);
+}
+
+template <KvType... types>
 GPU_FUNCTION inline void rope_kv(const RopeKvArgs& a) {
   const i32 token = static_cast<i32>(block_index().x), position = a.positions == nullptr ? 0 : a.positions[token];
   const i32 first = static_cast<i32>(block_index().y) * a.heads_of_block;
@@ -75,11 +84,7 @@ GPU_FUNCTION inline void rope_kv(const RopeKvArgs& a) {
     const i32 own = head - a.q.heads;
     const bool keys = own < a.k.heads;
     const i32 side_head = keys ? own : own - a.k.heads, slot = position % a.kv.page;
-    if ((keys ? a.keys : a.values).scale != nullptr) {
-      write_head<true>(a, rotations, token, side_head, keys, page, slot);
-    } else {
-      write_head<false>(a, rotations, token, side_head, keys, page, slot);
-    }
+    write_head_of<types...>(a, rotations, token, side_head, keys, page, slot);
   }
 }
 
@@ -131,4 +136,7 @@ GPU_FUNCTION inline void rope_keys(const RopeKvArgs& a) {
 }  // namespace gabbro::gpu::GABBRO_GPU
 
 GPU_KERNEL(rope_keys, 128, gabbro::gpu::RopeKvArgs, rope_keys)
-GPU_KERNEL(rope_kv, 64, gabbro::gpu::RopeKvArgs, rope_kv)
+#define GABBRO_ROPE_KV(name, ...) GPU_KERNEL(name, 64, gabbro::gpu::RopeKvArgs, rope_kv<__VA_ARGS__>)
+
+GABBRO_ROPE_KV(rope_kv, gabbro::gpu::KvType::kI8, gabbro::gpu::KvType::kF16)
+GABBRO_ROPE_KV(rope_kv_types, gabbro::gpu::KvType::kF32, gabbro::gpu::KvType::kBf16, gabbro::gpu::KvType::kU4)

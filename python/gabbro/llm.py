@@ -320,7 +320,7 @@ def load(
     threads: int = 0,
     context: int = 0,
     sequences: int = 1,
-    kv_type: Literal["f16", "q8_0"] = "f16",
+    kv_type: Literal["f32", "bf16", "f16", "q8_0", "q4_0"] | None = None,
     memory: int = 0,
     host_memory: int = 0,
     quantize: str = "",
@@ -341,8 +341,9 @@ def load(
         Tokens that a prompt and its answer may have; 0: what the model was trained for, at most 4096.
     sequences : int
         Prompts that are computed together.
-    kv_type : str
-        Format of the KV cache.
+    kv_type : str, optional
+        Type of keys and values in the cache: 'f32', 'bf16', 'f16', 'q8_0' or 'q4_0'. By default f16; f32 of models
+        with an encoder and a decoder. The last two have blocks of 32 elements, which have to divide the size of a head.
     memory : int
         Bytes that the model may take on the device (on the CPU: the process); 0: no limit; -1: nine tenths of what is
         free. Weights that do not fit are streamed from the files, layer by layer.

@@ -7,6 +7,7 @@
 #include "src/base/error.h"
 #include "src/engine/batch.h"
 #include "src/hub/model_cache.h"
+#include "src/ops/kv_type.h"
 #include "src/text/tokenizer.h"
 
 namespace gabbro::python {
@@ -81,6 +82,7 @@ nb::dict facts_of(const LanguageModel& model) {
   facts["sequences"] = f.sequences;
   facts["weight_bytes"] = f.weight_bytes;
   facts["bytes_per_token"] = f.bytes_per_token;
+  facts["kv_type"] = std::string(dtype_name(f.kv_type));
   facts["kv_bytes_per_token"] = f.kv_bytes_per_token;
   facts["state_bytes"] = f.state_bytes;
   facts["device"] = f.device_id;
@@ -232,10 +234,10 @@ void bind_language_models(nb::module_& m) {
       .def_static(
           "load",
           [](const std::string& model, const std::string& device, int threads, int64_t context, int64_t sequences,
-             const std::string& kv_type, int64_t memory, uint64_t host_memory, const std::string& quantize,
+             const std::optional<std::string>& kv_type, int64_t memory, uint64_t host_memory, const std::string& quantize,
              const std::vector<std::pair<std::string, float>>& adapters, nb::object progress) {
-            if (kv_type != "f16" && kv_type != "q8_0")
-              throw bad_input("[load] kv_type is '{}', expected f16 or q8_0", kv_type);
+            const auto type = kv_type ? parse_kv_type(*kv_type) : std::nullopt;
+            if (kv_type && !type) throw bad_input("[load] kv_type is '{}', expected {}", *kv_type, kv_type_names());
             std::vector<AdapterOption> loras;
             for (const auto& [path, scale] : adapters) loras.push_back({path, scale});
             return load(model,
@@ -243,7 +245,7 @@ void bind_language_models(nb::module_& m) {
                          .threads = threads,
                          .context = context,
                          .sequences = sequences,
-                         .kv_type = kv_type == "f16" ? DType::f16 : DType::q8_0,
+                         .kv_type = type,
                          .memory = memory < 0 ? kFreeMemory : static_cast<uint64_t>(memory),
                          .host_memory = host_memory,
                          .quantize = quantize,
@@ -251,9 +253,9 @@ void bind_language_models(nb::module_& m) {
                         std::move(progress));
           },
           nb::arg("model"), nb::arg("device"), nb::arg("threads"), nb::arg("context"), nb::arg("sequences"),
-          nb::arg("kv_type"), nb::arg("memory"), nb::arg("host_memory"), nb::arg("quantize"), nb::arg("adapters"),
+          nb::arg("kv_type").none(), nb::arg("memory"), nb::arg("host_memory"), nb::arg("quantize"), nb::arg("adapters"),
           nb::arg("progress").none(),
-          nb::sig("def load(model: str, device: str, threads: int, context: int, sequences: int, kv_type: str, "
+          nb::sig("def load(model: str, device: str, threads: int, context: int, sequences: int, kv_type: str | None, "
                   "memory: int, host_memory: int, quantize: str, adapters: list[tuple[str, float]], "
                   "progress: Callable[[float], Any] | None) -> _LanguageModel"))
       .def(

@@ -115,7 +115,7 @@ def test_a_file_that_is_cut_is_an_error_that_names_it(tmp_path, size):
 def test_errors_name_what_is_wrong(model):
     with pytest.raises(ValueError, match=r"nowhere\.gguf"):
         gb.llm.load("nowhere.gguf")
-    with pytest.raises(ValueError, match="kv_type is 'f8'"):
+    with pytest.raises(ValueError, match="kv_type is 'f8', expected f32, bf16, f16, q8_0 or q4_0"):
         gb.llm.load(TINY, kv_type="f8")
     with pytest.raises(TypeError, match="unknown option 'max_token'"):
         model.generate("a", max_token=3)

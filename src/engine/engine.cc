@@ -234,12 +234,15 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   }
   const FileType* const quantize = type_to_quantize(options.quantize);
   const ModelNeeds needs = quantize != nullptr ? needs_of(llm::plan_of(checkpoint), *quantize) : needs_of(checkpoint);
+  const DType kv_type = options.kv_type.value_or(DType::f16);
+  nn::require_kv_type(kv_type, needs.cache);
   const llm::ModelShape& shape = needs.shape;
   check_vocabulary(checkpoint, state->tokenizer.get(), shape.vocabulary);
 
   ModelFacts& facts = state->facts;
   facts = describe(checkpoint, needs);
   facts.context = context_of(shape, options.context);
+  facts.kv_type = kv_type;
   facts.sequences = std::max<int64_t>(1, options.sequences);
   state->sampling = read_sampling_defaults(checkpoint);
   add_warnings(checkpoint, state->tokenizer.get(), state->sampling, facts);
@@ -268,7 +271,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
                                   .observer = options.observer});
   if (state->stream != nullptr && !state->model->has_stages()) throw streaming::does_not_stream(facts);
   const CacheSize size = {.context = facts.context, .sequences = facts.sequences, .chunk = state->prompt_chunk()};
-  state->cache.emplace(state->device, cache_config(state->model->cache_spec(), options.kv_type, size));
+  state->cache.emplace(state->device, cache_config(state->model->cache_spec(), kv_type, size));
   for (const nn::PageGroup& group : state->cache->config().groups) state->pools.emplace_back(group.pages);
   facts.cache_bytes = static_cast<uint64_t>(state->cache->config().bytes());
   facts.state_bytes = static_cast<uint64_t>(state->cache->config().state_bytes());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/nn/kv_cache.h"
+#include "src/ops/kv_type.h"
 
 namespace gabbro {
 namespace {
@@ -19,12 +20,16 @@ std::optional<int64_t> longest_context(Workload workload, uint64_t free_memory) 
   return longest >= kShortestContext ? std::optional(longest) : std::nullopt;
 }
 
+// The largest that fits. Not q4_0, which costs accuracy that shows.
 std::optional<DType> smaller_cache(Workload workload, uint64_t free_memory) {
-  if (kv_bytes_per_token(workload.needs, DType::f16) == 0) return {};
-  const auto fits_blocks = [](const nn::CacheLayer& layer) { return layer.dimension % 32 == 0; };
-  if (workload.kv_type != DType::f16 || !std::ranges::all_of(workload.needs.cache, fits_blocks)) return {};
-  workload.kv_type = DType::q8_0;
-  return fits(workload, free_memory) ? std::optional(DType::q8_0) : std::nullopt;
+  const auto fits_blocks = [](const nn::CacheLayer& layer) { return layer.dimension % kKvBlock == 0; };
+  const uint64_t bytes = kv_bytes_per_token(workload.needs, workload.kv_type);
+  for (const DType type : {DType::f16, DType::q8_0}) {
+    if (is_quantized(type) && !std::ranges::all_of(workload.needs.cache, fits_blocks)) continue;
+    workload.kv_type = type;
+    if (kv_bytes_per_token(workload.needs, type) < bytes && fits(workload, free_memory)) return type;
+  }
+  return {};
 }
 
 std::optional<std::string> smaller_type(Workload workload, uint64_t free_memory) {

@@ -24,7 +24,7 @@ struct Workload {
 // Each of these alone would make the workload fit; empty: it would not.
 struct Remedies {
   std::optional<int64_t> context;   // the longest, in tokens
-  std::optional<DType> kv_type;     // q8_0
+  std::optional<DType> kv_type;     // f16 or q8_0
   std::optional<std::string> type;  // the largest type of weights that is smaller
 };
 Remedies remedies(const Workload& workload, uint64_t free_memory);

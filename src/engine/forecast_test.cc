@@ -94,6 +94,11 @@ TEST(Forecast, RemediesAreTheLargestThatFit) {
   EXPECT_FALSE(r.kv_type.has_value());  // 8.5 GiB, and the weights
   EXPECT_EQ(remedies(workload("llama-8b", "q4_k_m", 131072), 14 * kGib).kv_type, DType::q8_0);
 
+  Workload exact = workload("llama-8b", "q4_k_m", 32768);  // 8 GiB of cache in f32, and 4 in f16
+  exact.kv_type = DType::f32;
+  EXPECT_EQ(remedies(exact, 10 * kGib).kv_type, DType::f16);
+  EXPECT_EQ(remedies(exact, 8 * kGib).kv_type, DType::q8_0);
+
   const Workload weights = workload("llama-8b", "f16", 4096);  // 15 GiB and 0.5 GiB
   EXPECT_EQ(remedies(weights, 10 * kGib).type, "q8_0");
   EXPECT_EQ(remedies(weights, 8 * kGib).type, "q6_k");

@@ -25,7 +25,7 @@ struct ModelNeeds {
 ModelNeeds needs_of(const Checkpoint& checkpoint);
 ModelNeeds needs_of(const llm::ModelPlan& plan, const FileType& type);
 
-// Keys and values of one token, in bytes; `kv_type` is f16 or q8_0.
+// Keys and values of one token, in bytes; `kv_type` is one of kKvTypes (src/ops/kv_type.h).
 uint64_t kv_bytes_per_token(const ModelNeeds& needs, DType kv_type);
 // Recurrent states of a sequence, in bytes.
 uint64_t state_bytes(const ModelNeeds& needs);

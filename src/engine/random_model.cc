@@ -15,7 +15,9 @@ void require_memory(const llm::Blueprint& blueprint, const FileType& type, const
                     const Device& device) {
   const ModelNeeds needs = needs_of(llm::plan_of(blueprint), type);
   const int64_t context = context_of(needs.shape, options.context);
-  const uint64_t cache = kv_bytes(needs, options.kv_type, {.context = context, .chunk = prefill_chunk(device.facts())});
+  const DType kv_type = options.kv_type.value_or(DType::f16);
+  nn::require_kv_type(kv_type, needs.cache);
+  const uint64_t cache = kv_bytes(needs, kv_type, {.context = context, .chunk = prefill_chunk(device.facts())});
   const uint64_t scratch = scratch_bytes(needs.shape, context, prefill_chunk(device.facts()));
   const uint64_t free = free_memory(device);
   if (free == 0 || needs.weight_bytes + cache + scratch <= free) return;

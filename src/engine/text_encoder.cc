@@ -105,6 +105,12 @@ std::shared_ptr<TextEncoder> TextEncoder::load(const std::string& path, const Lo
 }
 
 std::shared_ptr<TextEncoder> TextEncoder::load(const Checkpoint& checkpoint, const LoadOptions& options) try {
+  if (options.kv_type.value_or(DType::f32) != DType::f32) {
+    throw Error(ErrorCode::kBadInput,
+                fmt::format("{}: --kv-type {}: text encoders keep no keys and values, which are f32 while they compute",
+                            checkpoint.path(), dtype_name(*options.kv_type)),
+                "leave --kv-type out, or --kv-type f32");
+  }
   auto state = std::make_unique<State>();
   const encoder::Family& family = encoder::family_of(checkpoint);
   const bool folder = checkpoint.layout() == CheckpointLayout::kHuggingFace;

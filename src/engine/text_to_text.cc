@@ -16,14 +16,15 @@ namespace gabbro {
 namespace {
 
 void refuse_options(const Checkpoint& checkpoint, const LoadOptions& options) {
-  const char* const refused = options.memory != 0             ? "--memory"
-                              : !options.quantize.empty()     ? "--quantize"
-                              : !options.adapters.empty()     ? "--lora"
-                              : options.observer != nullptr   ? "--imatrix"
-                              : options.kv_type != DType::f16 ? "--kv-type"
-                                                              : nullptr;
+  const char* const refused = options.memory != 0           ? "--memory"
+                              : !options.quantize.empty()   ? "--quantize"
+                              : !options.adapters.empty()   ? "--lora"
+                              : options.observer != nullptr ? "--imatrix"
+                                                            : nullptr;
   if (refused != nullptr) throw bad_input("{}: encoder-decoders do not take {}", checkpoint.path(), refused);
 }
+
+DType kv_type_of(const LoadOptions& options) { return options.kv_type.value_or(DType::f32); }
 
 // The format of most bytes, in small letters.
 std::string most_common_format(const Checkpoint& checkpoint) {
@@ -70,8 +71,10 @@ ModelFacts describe_text_to_text(const Checkpoint& checkpoint, const LoadOptions
   facts.context_trained = both.context_trained;
   facts.context = context_of(both, options.context);
   facts.sequences = std::max<int64_t>(1, options.sequences);
-  // Keys and values in f32, of the answer's tokens and of the text's.
-  facts.kv_bytes_per_token = static_cast<uint64_t>(shape.layers * 2 * shape.heads * shape.head_dimension) * 4;
+  // Keys and values of the answer's tokens and of the text's.
+  facts.kv_type = kv_type_of(options);
+  facts.kv_bytes_per_token =
+      dtype_bytes(facts.kv_type, static_cast<size_t>(shape.layers * 2 * shape.heads * shape.head_dimension));
   facts.state_bytes = facts.kv_bytes_per_token * static_cast<uint64_t>(shape.context_trained);
   facts.cache_bytes = (facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context) + facts.state_bytes) *
                       static_cast<uint64_t>(facts.sequences);
@@ -86,7 +89,8 @@ TextToText load_text_to_text(const Checkpoint& checkpoint, const LoadOptions& op
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };
-  return {.model = encoder::load_t5(checkpoint, device, {.check_weights = options.check_weights, .progress = progress}),
+  return {.model = encoder::load_t5(checkpoint, device, {.check_weights = options.check_weights, .progress = progress},
+                                    kv_type_of(options)),
           .facts = describe_text_to_text(checkpoint, options)};
 }
 

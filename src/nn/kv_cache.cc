@@ -1,6 +1,9 @@
 #include "src/nn/kv_cache.h"
 
+#include <fmt/format.h>
+
 #include "src/base/error.h"
+#include "src/ops/kv_type.h"
 
 namespace gabbro::nn {
 
@@ -25,22 +28,21 @@ std::vector<Part> states_of(const CacheLayer& layer, const KvCacheConfig& config
 
 // The tensors of a layer's pages, in the order of KvLayer and of LatentLayer.
 std::vector<Part> pages_of(const CacheLayer& layer, const KvCacheConfig& config) {
-  const int64_t n = config.groups[layer.group].pages, p = KvCacheConfig::kPageTokens, g = layer.heads,
-                d = layer.dimension;
-  const bool quantized = config.dtype == DType::q8_0;
-  const DType dtype = quantized ? DType::i8 : DType::f16;
+  const int64_t n = config.groups[layer.group].pages, p = KvCacheConfig::kPageTokens, g = layer.heads;
+  const DType dtype = kv_elements(config.dtype);
+  const int64_t d = stored_length(dtype, layer.dimension), blocks = layer.dimension / kKvBlock;
   std::vector<Part> parts;
   switch (layer.kind) {
     case CacheKind::kKeysValues:
       parts = {{dtype, Shape{n, g, d, p}}, {dtype, Shape{n, g, p, d}}};
-      if (quantized) {
-        parts.push_back({DType::f16, Shape{n, g, d / 32, p}});
-        parts.push_back({DType::f16, Shape{n, g, p, d / 32}});
+      if (has_kv_scales(dtype)) {
+        parts.push_back({DType::f16, Shape{n, g, blocks, p}});
+        parts.push_back({DType::f16, Shape{n, g, p, blocks}});
       }
       break;
     case CacheKind::kLatent:
       parts = {{dtype, Shape{n, 1, p, d}}};
-      if (quantized) parts.push_back({DType::f16, Shape{n, 1, p, d / 32}});
+      if (has_kv_scales(dtype)) parts.push_back({DType::f16, Shape{n, 1, p, blocks}});
       break;
     case CacheKind::kState:
       break;
@@ -48,24 +50,25 @@ std::vector<Part> pages_of(const CacheLayer& layer, const KvCacheConfig& config)
   return parts;
 }
 
-void check(const KvCacheConfig& config) {
-  const bool quantized = config.dtype == DType::q8_0;
-  if (!quantized && config.dtype != DType::f16)
-    throw bad_input("a KV cache is f16 or q8_0, not {}", dtype_name(config.dtype));
-  for (const CacheLayer& layer : config.layers) {
-    if (quantized && layer.kind != CacheKind::kState && layer.dimension % 32 != 0)
-      throw bad_input("a q8_0 KV cache needs heads of a multiple of 32 elements; this model's have {}",
-                      layer.dimension);
+}  // namespace
+
+void require_kv_type(DType kv_type, std::span<const CacheLayer> layers) {
+  if (!parse_kv_type(dtype_name(kv_type)))
+    throw bad_input("a KV cache is {}, not {}", kv_type_names(), dtype_name(kv_type));
+  for (const CacheLayer& layer : layers) {
+    if (!is_quantized(kv_type) || layer.kind == CacheKind::kState || layer.dimension % kKvBlock == 0) continue;
+    throw Error(ErrorCode::kBadInput,
+                fmt::format("a {} KV cache has blocks of {} elements, which do not divide this model's heads of {}",
+                            dtype_name(kv_type), kKvBlock, layer.dimension),
+                "f16, bf16 and f32 take heads of any size");
   }
 }
-
-}  // namespace
 
 int64_t KvCacheConfig::bytes_per_token(const CacheLayer& layer) const {
   int64_t elements = 0;
   if (layer.kind == CacheKind::kKeysValues) elements = 2 * layer.heads * layer.dimension;
   if (layer.kind == CacheKind::kLatent) elements = layer.dimension;
-  return dtype == DType::f16 ? elements * 2 : elements + elements / 32 * 2;
+  return static_cast<int64_t>(dtype_bytes(dtype, static_cast<size_t>(elements)));
 }
 
 int64_t KvCacheConfig::bytes_per_token() const {
@@ -103,7 +106,7 @@ KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& con
       latents_(config.layers.size()),
       states_(config.layers.size()),
       provided_(config.groups.size(), 0) {
-  check(config);
+  require_kv_type(config.dtype, config.layers);
   const bool by_need = !device->host_accessible() && device->reserve_range(1) != nullptr;
   size_t room = 0;
   for (const CacheLayer& layer : config.layers) {

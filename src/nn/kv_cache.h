@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "src/backend/device.h"
@@ -29,11 +30,14 @@ struct PageGroup {
   int64_t window = 0;  // pages whose tokens are all before it are not read any more; 0: all are
 };
 
+// Throws bad_input for a type that is not one of kKvTypes, or that does not fit the layers' heads.
+void require_kv_type(DType kv_type, std::span<const CacheLayer> layers);
+
 struct KvCacheConfig {
   std::vector<CacheLayer> layers;
   std::vector<PageGroup> groups;
   int64_t slots = 0;         // sequences that have states
-  DType dtype = DType::f16;  // or q8_0: 8 bits with a scale for each 32 elements; D must be a multiple of 32
+  DType dtype = DType::f16;  // one of kKvTypes; q8_0 and q4_0 have a scale for each 32 elements, a divisor of D
 
   static constexpr int64_t kPageTokens = 64;  // P: a page of one head is 16 KiB at D = 64 in f16, half of an L1 cache
 

@@ -2,6 +2,7 @@
 // latents (DeepSeek-V2, arXiv 2405.04434).
 #include <limits>
 
+#include "src/ops/kv_type.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
@@ -9,26 +10,15 @@
 namespace gabbro {
 namespace {
 
-// The pages of each token's sequence, one after the other, as f32: from cache [pages, G, A, B] and page_table rows
-// [T, M] -> [T, M, G, A, B].
-Tensor pages_of_tokens(const Tensor& cache, const Tensor& scales, const Tensor& rows, int scaled_axis) {
-  const int64_t tokens = rows.shape()[0];
-  const int64_t pages = rows.shape()[1];
-  const auto take = [&](const Tensor& from) {
-    const Shape& s = from.shape();
-    const Tensor flat = gather(from, reshape(rows, Shape{tokens * pages}));  // [T·M, G, A, B]
-    return reshape(cast(flat, DType::f32), Shape{tokens, pages, s[1], s[2], s[3]});
-  };
-  Tensor values = take(cache);
-  if (!scales.defined()) return values;
-  const Tensor s = take(scales);  // one scale for 32 elements along `scaled_axis`
+// The pages of each token's sequence, one after the other, as f32: from cache [pages, G, A, B], of which `axis` is D,
+// and page_table rows [T, M] -> [T, M, G, A, B].
+Tensor pages_of_tokens(const Tensor& cache, const Tensor& scales, const Tensor& rows, int axis) {
+  const int64_t tokens = rows.shape()[0], pages = rows.shape()[1];
+  const Tensor flat = reshape(rows, Shape{tokens * pages});
+  const KvNumbers taken{.elements = gather(cache, flat), .scales = scales.defined() ? gather(scales, flat) : Tensor()};
+  const Tensor values = kv_decode(taken, axis);  // [T·M, G, A, B]
   const Shape& v = values.shape();
-  const int64_t groups = s.shape()[scaled_axis];
-  const bool last = scaled_axis == 4;
-  const Shape split = last ? Shape{v[0] * v[1], v[2], v[3], groups, v[4] / groups}
-                           : Shape{v[0] * v[1], v[2], groups, v[3] / groups, v[4]};
-  const Shape scale = last ? Shape{v[0] * v[1], v[2], v[3], groups, 1} : Shape{v[0] * v[1], v[2], groups, 1, v[4]};
-  return reshape(reshape(values, split) * reshape(s, scale), v);
+  return reshape(values, Shape{tokens, pages, v[1], v[2], v[3]});
 }
 
 }  // namespace
@@ -46,10 +36,10 @@ const Op kAttention = {
           const int64_t groups = a[1].shape()[1];                    // G
           const int64_t shared = q.shape()[1] / groups;              // H/G query heads read one KV head
           const int64_t length = a[3].shape()[1] * a[1].shape()[3];  // S = M·P
-          const bool scaled = a[1].dtype() == DType::i8;
+          const bool scaled = has_kv_scales(a[1].dtype());
           const Tensor rows = gather(a[3], a[4]);  // [T, M]: the page table row of each token
-          const Tensor k = pages_of_tokens(a[1], scaled ? a[6] : Tensor(), rows, 3);  // [T, M, G, D, P]
-          const Tensor v = pages_of_tokens(a[2], scaled ? a[7] : Tensor(), rows, 4);  // [T, M, G, P, D]
+          const Tensor k = pages_of_tokens(a[1], scaled ? a[6] : Tensor(), rows, 2);  // [T, M, G, D, P]
+          const Tensor v = pages_of_tokens(a[2], scaled ? a[7] : Tensor(), rows, 3);  // [T, M, G, P, D]
           const Tensor keys = reshape(permute(k, {0, 2, 3, 1, 4}), Shape{tokens, groups, dim, length});
           const Tensor values = reshape(permute(v, {0, 2, 1, 3, 4}), Shape{tokens, groups, length, dim});
           Tensor scores = matmul(reshape(q, Shape{tokens, groups, shared, dim}), keys);  // [T, G, H/G, S]
@@ -96,9 +86,9 @@ const Op kLatentAttention = {
           const auto device = q.device();
           const int64_t tokens = q.shape()[0], dim = q.shape()[2];
           const int64_t length = a[3].shape()[1] * a[1].shape()[2];  // S = M·P
-          const bool scaled = a[1].dtype() == DType::i8;
+          const bool scaled = has_kv_scales(a[1].dtype());
           const Tensor rows = gather(a[3], a[4]);                                         // [T, M]
-          const Tensor pages = pages_of_tokens(a[1], scaled ? a[6] : Tensor(), rows, 4);  // [T, M, 1, P, D]
+          const Tensor pages = pages_of_tokens(a[1], scaled ? a[6] : Tensor(), rows, 3);  // [T, M, 1, P, D]
           const Tensor all = reshape(pages, Shape{tokens, length, dim});
           const Tensor position = reshape(a[5], Shape{tokens, 1, 1});
           const Tensor key = reshape(iota(device, length, DType::i32), Shape{1, 1, length});
@@ -119,7 +109,7 @@ Tensor latent_attention(const Tensor& q, const LatentLayer& cache, const TokenPo
   require_latents("latent_attention", cache);
   require_positions("latent_attention", places, q.shape()[0]);
   const Shape& latents = cache.latents.shape();
-  if (q.shape()[2] != latents[3] || options.values < 1 || options.values > latents[3]) {
+  if (q.shape()[2] != dimension_of(cache) || options.values < 1 || options.values > q.shape()[2]) {
     throw bad_input("[latent_attention] queries {} and {} values do not fit latents {}", q.shape().to_string(),
                     options.values, latents.to_string());
   }
@@ -135,7 +125,7 @@ Tensor attention(const Tensor& q, const KvLayer& cache, const TokenPositions& pl
   require_cache("attention", cache);
   require_positions("attention", places, q.shape()[0]);
   const Shape& keys = cache.keys.shape();
-  if (keys[1] == 0 || q.shape()[1] % keys[1] != 0 || q.shape()[2] != keys[2]) {
+  if (keys[1] == 0 || q.shape()[1] % keys[1] != 0 || q.shape()[2] != dimension_of(cache)) {
     throw bad_input("[attention] queries {} do not fit a cache of {}", q.shape().to_string(), keys.to_string());
   }
   std::vector<Tensor> inputs{q, cache.keys, cache.values, places.page_table, places.sequence, places.positions};

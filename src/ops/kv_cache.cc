@@ -1,4 +1,5 @@
 // Writing keys and values into the paged cache.
+#include "src/ops/kv_type.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"
@@ -31,29 +32,44 @@ Written write(const Tensor& cache, const Tensor& scales, const Tensor& x, const 
   return {.cache = outputs[0], .scales = scales.defined() ? outputs[1] : Tensor()};
 }
 
+constexpr std::initializer_list<DType> kElements = {DType::f32, DType::bf16, DType::f16, DType::i8, DType::u8};
+
+// The scales of i8 and u8, in blocks of a head's dimension.
+void require_blocks(const char* op, const char* what, const Tensor& elements, int64_t dimension) {
+  if (has_kv_scales(elements.dtype()) && dimension % kKvBlock != 0) {
+    throw bad_input("[{}] {} {} {} have no whole groups of {} elements", op, dtype_name(elements.dtype()), what,
+                    elements.shape().to_string(), kKvBlock);
+  }
+}
+
 }  // namespace
 
 void require_cache(const char* op, const KvLayer& cache) {
   require_rank(op, cache.keys, 4);
-  require_dtype(op, cache.keys, {DType::f16, DType::i8});
+  require_dtype(op, cache.keys, kElements);
   require_dtype(op, cache.values, {cache.keys.dtype()});
+  const DType dtype = cache.keys.dtype();
   const Shape& k = cache.keys.shape();  // [pages, G, D, P]
   const auto wants = [&](const char* what, const Tensor& part, const Shape& shape) {
     if (part.defined() && part.shape() == shape) return;
-    throw bad_input("[{}] a cache with keys {} {} wants {} {}, not {}", op, dtype_name(cache.keys.dtype()),
-                    k.to_string(), what, shape.to_string(), part.defined() ? part.shape().to_string() : "none");
+    throw bad_input("[{}] a cache with keys {} {} wants {} {}, not {}", op, dtype_name(dtype), k.to_string(), what,
+                    shape.to_string(), part.defined() ? part.shape().to_string() : "none");
   };
   wants("values", cache.values, Shape{k[0], k[1], k[3], k[2]});
-  if (cache.keys.dtype() == DType::i8) {
-    wants("key scales", cache.key_scales, Shape{k[0], k[1], k[2] / 32, k[3]});
-    wants("value scales", cache.value_scales, Shape{k[0], k[1], k[3], k[2] / 32});
+  if (has_kv_scales(dtype)) {
+    const int64_t dimension = plain_length(dtype, k[2]), blocks = dimension / kKvBlock;
+    wants("key scales", cache.key_scales, Shape{k[0], k[1], blocks, k[3]});
+    wants("value scales", cache.value_scales, Shape{k[0], k[1], k[3], blocks});
     require_dtype(op, cache.key_scales, {DType::f16});
     require_dtype(op, cache.value_scales, {DType::f16});
-    if (k[2] % 32 != 0) throw bad_input("[{}] i8 keys {} have no whole groups of 32 elements", op, k.to_string());
+    require_blocks(op, "keys", cache.keys, dimension);
   } else if (cache.key_scales.defined() || cache.value_scales.defined()) {
-    throw bad_input("[{}] a cache with keys f16 {} has no scales", op, k.to_string());
+    throw bad_input("[{}] a cache with keys {} {} has no scales", op, dtype_name(dtype), k.to_string());
   }
 }
+
+int64_t dimension_of(const KvLayer& cache) { return plain_length(cache.keys.dtype(), cache.keys.shape()[2]); }
+int64_t dimension_of(const LatentLayer& cache) { return plain_length(cache.latents.dtype(), cache.latents.shape()[3]); }
 
 void require_positions(const char* op, const TokenPositions& places, int64_t tokens) {
   require_dtype(op, places.positions, {DType::i32});
@@ -70,16 +86,16 @@ void require_positions(const char* op, const TokenPositions& places, int64_t tok
 
 void require_latents(const char* op, const LatentLayer& cache) {
   require_rank(op, cache.latents, 4);
-  require_dtype(op, cache.latents, {DType::f16, DType::i8});
+  require_dtype(op, cache.latents, kElements);
   const Shape& l = cache.latents.shape();  // [pages, 1, P, D]
-  const bool scaled = cache.latents.dtype() == DType::i8;
-  const bool fits =
-      scaled ? l[3] % 32 == 0 && cache.scales.defined() && cache.scales.shape() == Shape{l[0], l[1], l[2], l[3] / 32}
-             : !cache.scales.defined();
+  const bool scaled = has_kv_scales(cache.latents.dtype());
+  const Shape scales{l[0], l[1], l[2], dimension_of(cache) / kKvBlock};
+  const bool fits = scaled ? cache.scales.defined() && cache.scales.shape() == scales : !cache.scales.defined();
   if (l[1] != 1 || !fits) {
-    throw bad_input("[{}] a cache of latents {} {} with scales {} is none", op, dtype_name(cache.latents.dtype()),
-                    l.to_string(), cache.scales.defined() ? cache.scales.shape().to_string() : "none");
+    throw bad_input("[{}] latents {} {} do not fit scales {}", op, dtype_name(cache.latents.dtype()), l.to_string(),
+                    cache.scales.defined() ? cache.scales.shape().to_string() : "none");
   }
+  require_blocks(op, "latents", cache.latents, dimension_of(cache));
   if (scaled) require_dtype(op, cache.scales, {DType::f16});
 }
 
@@ -88,7 +104,7 @@ LatentLayer latent_write(const LatentLayer& cache, const Tensor& x, const TokenP
   require_rank("latent_write", x, 2);
   require_dtype("latent_write", x, {DType::f32});
   require_positions("latent_write", places, x.shape()[0]);
-  if (x.shape()[1] != cache.latents.shape()[3]) {
+  if (x.shape()[1] != dimension_of(cache)) {
     throw bad_input("[latent_write] latents {} do not fit a cache of {}", x.shape().to_string(),
                     cache.latents.shape().to_string());
   }
@@ -104,7 +120,7 @@ KvLayer kv_write(const KvLayer& cache, const Tensor& k, const Tensor& v, const T
   require_dtype("kv_write", v, {DType::f32});
   require_positions("kv_write", places, k.shape()[0]);
   const Shape& keys = cache.keys.shape();
-  if (!(k.shape() == v.shape()) || keys[1] != k.shape()[1] || keys[2] != k.shape()[2]) {
+  if (!(k.shape() == v.shape()) || keys[1] != k.shape()[1] || dimension_of(cache) != k.shape()[2]) {
     throw bad_input("[kv_write] keys {} and values {} do not fit a cache of {}", k.shape().to_string(),
                     v.shape().to_string(), keys.to_string());
   }

@@ -10,10 +10,10 @@ namespace gabbro {
 
 // One layer of the paged KV cache (docs/fused_ops.md): the tensors are states, `kv_write` gives their next versions.
 struct KvLayer {
-  Tensor keys;          // [pages, G, D, P] f16 or i8
-  Tensor values;        // [pages, G, P, D]
-  Tensor key_scales;    // with i8: f16 [pages, G, D/32, P]
-  Tensor value_scales;  // with i8: f16 [pages, G, P, D/32]
+  Tensor keys;          // [pages, G, D, P] f32, bf16, f16 or i8; u8 [pages, G, D/2, P] (kv_type.h)
+  Tensor values;        // [pages, G, P, D]; u8 [pages, G, P, D/2]
+  Tensor key_scales;    // with i8 and u8: f16 [pages, G, D/32, P]
+  Tensor value_scales;  // with i8 and u8: f16 [pages, G, P, D/32]
 };
 
 // Positions of the tokens of one step.
@@ -40,8 +40,8 @@ Tensor attention(const Tensor& q, const KvLayer& cache, const TokenPositions& pl
 
 // One layer of a paged cache of latents, one vector a token for all heads (DeepSeek-V2, arXiv 2405.04434): states.
 struct LatentLayer {
-  Tensor latents;  // [pages, 1, P, D] f16 or i8
-  Tensor scales;   // with i8: f16 [pages, 1, P, D/32]
+  Tensor latents;  // [pages, 1, P, D], elements as of KvLayer
+  Tensor scales;   // with i8 and u8: f16 [pages, 1, P, D/32]
 };
 
 LatentLayer latent_write(const LatentLayer& cache, const Tensor& x, const TokenPositions& places);  // x [T, D]

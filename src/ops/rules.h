@@ -31,6 +31,8 @@ void require_rank(const char* op, const Tensor& x, int rank);
 void require_cache(const char* op, const KvLayer& cache);
 void require_latents(const char* op, const LatentLayer& cache);
 void require_positions(const char* op, const TokenPositions& places, int64_t tokens);
+int64_t dimension_of(const KvLayer& cache);  // D
+int64_t dimension_of(const LatentLayer& cache);
 
 // f16 or bf16, which are computed in f32: by separate kernels, or between casts.
 inline bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }

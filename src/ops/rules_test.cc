@@ -226,9 +226,13 @@ TEST(Rules, TheCacheAndThePlacesMustFit) {
        "[kv_write] keys (4, 3, 32) and values (4, 2, 32) do not fit a cache of (3, 2, 32, 16)"},
       {[&] { kv_write(cache(), kv, kv, places(3)); }, "[kv_write] positions (3,) and sequence (3,) for 4 tokens"},
       {[&] {
+         kv_write(with(cache(), &KvLayer::keys, leaf(Shape{3, 2, 32, 16}, DType::f64)), kv, kv, four);
+       },
+       "[kv_write] does not take f64 of shape (3, 2, 32, 16) (only f32, bf16, f16, i8, u8)"},
+      {[&] {
          kv_write(with(cache(), &KvLayer::keys, leaf(Shape{3, 2, 32, 16})), kv, kv, four);
        },
-       "[kv_write] does not take f32 of shape (3, 2, 32, 16) (only f16, i8)"},
+       "[kv_write] does not take f16 of shape (3, 2, 16, 32) (only f32)"},
       {[&] {
          kv_write(with(cache(), &KvLayer::values, leaf(Shape{3, 2, 32, 16}, DType::f16)), kv, kv, four);
        },

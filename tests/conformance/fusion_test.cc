@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "src/backend/registry.h"
+#include "src/ops/kv_type.h"
 #include "src/ops/ops.h"
 #include "src/plan/eval.h"
 #include "tests/conformance/op_cases.h"
@@ -25,7 +26,7 @@ struct LayerCase {
   int64_t heads, kv_heads, dim;
   int64_t window = 0;
   float softcap = 0;
-  bool quantized_cache = false;
+  DType cache = DType::f16;  // its elements
   bool interleaved = false;
   bool separate = false;  // each token of another sequence
 };
@@ -50,10 +51,10 @@ class Layer {
     frequencies_ = m.normal(Shape{c.dim / 2}, 0.1f);
     const int64_t row_pages = (c.start + c.tokens + kPage - 1) / kPage, rows = c.separate ? c.tokens : 1,
                   pages = row_pages * rows;
-    const auto cache = [&](const Shape& shape) { return c.quantized_cache ? m.bytes(shape) : m.f16(shape, 1); };
-    cache_.keys = cache(Shape{pages, c.kv_heads, c.dim, kPage});
-    cache_.values = cache(Shape{pages, c.kv_heads, kPage, c.dim});
-    if (c.quantized_cache) {
+    const int64_t stored = stored_length(c.cache, c.dim);
+    cache_.keys = m.cached(c.cache, Shape{pages, c.kv_heads, stored, kPage});
+    cache_.values = m.cached(c.cache, Shape{pages, c.kv_heads, kPage, stored});
+    if (has_kv_scales(c.cache)) {
       cache_.key_scales = m.f16(Shape{pages, c.kv_heads, c.dim / 32, kPage}, 0.01f);
       cache_.value_scales = m.f16(Shape{pages, c.kv_heads, kPage, c.dim / 32}, 0.01f);
     }
@@ -132,17 +133,17 @@ TEST(Fusion, ALayerGivesWhatItsOpsGive) {
                    .window = 30,
                    .softcap = 20});
   cases.push_back(
-      {.dtype = DType::f16, .tokens = 1, .start = 63, .heads = 4, .kv_heads = 2, .dim = 64, .quantized_cache = true});
+      {.dtype = DType::f16, .tokens = 1, .start = 63, .heads = 4, .kv_heads = 2, .dim = 64, .cache = DType::i8});
   cases.push_back(
-      {.dtype = DType::f16, .tokens = 1, .start = 1100, .heads = 4, .kv_heads = 2, .dim = 96, .quantized_cache = true});
-  for (const bool quantized_cache : {false, true}) {
+      {.dtype = DType::f16, .tokens = 1, .start = 1100, .heads = 4, .kv_heads = 2, .dim = 96, .cache = DType::i8});
+  for (const DType cache : {DType::f16, DType::i8, DType::f32, DType::bf16, DType::u8}) {
     cases.push_back({.dtype = DType::f32,
                      .tokens = 5,
                      .start = 61,  // on both sides of a page's end
                      .heads = 6,
                      .kv_heads = 2,
                      .dim = 64,
-                     .quantized_cache = quantized_cache,
+                     .cache = cache,
                      .separate = true});
   }
   cases.push_back({.dtype = DType::q8_0,
@@ -178,7 +179,7 @@ TEST(Fusion, ALayerGivesWhatItsOpsGive) {
     cases.push_back({.dtype = dtype, .tokens = 7, .start = 5, .heads = 8, .kv_heads = 2, .dim = 64});
   for (const LayerCase& c : cases) {
     SCOPED_TRACE(
-        fmt::format("{} T={} start={} D={} i8={}", dtype_name(c.dtype), c.tokens, c.start, c.dim, c.quantized_cache));
+        fmt::format("{} T={} start={} D={} {}", dtype_name(c.dtype), c.tokens, c.start, c.dim, dtype_name(c.cache)));
     const Layer layer(device, c);
     const std::vector<float> by_op = layer.run(Layer::Mode::kByOp), together = layer.run(Layer::Mode::kTogether);
     ASSERT_EQ(together.size(), by_op.size());

@@ -10,6 +10,7 @@
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
 #include "src/formats/quant/random_blocks.h"
+#include "src/ops/kv_type.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/plan/eval.h"
@@ -244,7 +245,7 @@ void rope_cases(std::vector<OpCase>& cases) {
 struct AttentionShape {
   int64_t tokens, heads, kv_heads, dim, page, start, window;
   double softcap;
-  bool quantized;
+  DType type;          // of the cache's elements
   bool mixed = false;  // tokens of two sequences, in turn
   int64_t chunk = 0;
   bool sinks = false;
@@ -252,58 +253,67 @@ struct AttentionShape {
 
 void attention_cases(std::vector<OpCase>& cases) {
   const AttentionShape shapes[] = {
-      {1, 1, 1, 16, 16, 0, 0, 0, false},
-      {1, 9, 3, 64, 64, 130, 0, 0, false},
-      {7, 4, 2, 32, 16, 20, 0, 0, false},
-      {40, 6, 3, 64, 64, 100, 0, 0, false},
-      {5, 4, 4, 24, 32, 90, 17, 0, false},
-      {33, 2, 1, 128, 64, 0, 0, 30, false},
-      {1, 8, 2, 64, 64, 200, 0, 0, true},
-      {19, 4, 2, 32, 32, 60, 25, 0, true},
-      {2, 4, 2, 32, 64, 2000, 0, 0, false},
-      {1, 8, 2, 64, 64, 1500, 0, 30, true},
-      {1, 2, 1, 64, 64, 1700, 300, 0, false},
-      {64, 4, 2, 64, 64, 0, 0, 0, false},
-      {70, 6, 2, 40, 16, 5, 0, 0, false},
-      {66, 7, 1, 80, 64, 70, 41, 0, false},
-      {100, 2, 2, 64, 32, 3, 0, 0, true},
-      {65, 3, 1, 128, 16, 130, 0, 20, false},
-      {64, 2, 1, 128, 64, 1100, 0, 0, false},
-      {65, 2, 1, 96, 64, 600, 300, 0, true},
-      {64, 2, 1, 256, 16, 40, 0, 0, false},
-      {64, 2, 1, 18, 16, 40, 0, 0, false},
-      {77, 4, 2, 32, 16, 40, 0, 0, false, true},
-      {67, 4, 1, 64, 64, 90, 30, 0, true, true},
-      {23, 4, 1, 64, 64, 90, 30, 0, true, true},
-      {1, 8, 2, 64, 64, 200, 0, 0, false, false, 0, true},
-      {1, 4, 2, 32, 32, 1700, 0, 0, true, false, 48, true},
-      {1, 2, 1, 256, 16, 300, 0, 0, false, false, 0, true},
-      {19, 4, 2, 24, 32, 60, 25, 0, false, false, 0, true},
-      {70, 6, 2, 40, 16, 5, 0, 0, false, false, 32, true},
-      {66, 4, 1, 64, 64, 1100, 0, 0, true, false, 0, true},
-      {40, 4, 2, 64, 64, 30, 0, 0, false, true, 17, false},
+      {1, 1, 1, 16, 16, 0, 0, 0, DType::f16},
+      {1, 9, 3, 64, 64, 130, 0, 0, DType::f16},
+      {7, 4, 2, 32, 16, 20, 0, 0, DType::f16},
+      {40, 6, 3, 64, 64, 100, 0, 0, DType::f16},
+      {5, 4, 4, 24, 32, 90, 17, 0, DType::f16},
+      {33, 2, 1, 128, 64, 0, 0, 30, DType::f16},
+      {1, 8, 2, 64, 64, 200, 0, 0, DType::i8},
+      {19, 4, 2, 32, 32, 60, 25, 0, DType::i8},
+      {2, 4, 2, 32, 64, 2000, 0, 0, DType::f16},
+      {1, 8, 2, 64, 64, 1500, 0, 30, DType::i8},
+      {1, 2, 1, 64, 64, 1700, 300, 0, DType::f16},
+      {64, 4, 2, 64, 64, 0, 0, 0, DType::f16},
+      {70, 6, 2, 40, 16, 5, 0, 0, DType::f16},
+      {66, 7, 1, 80, 64, 70, 41, 0, DType::f16},
+      {100, 2, 2, 64, 32, 3, 0, 0, DType::i8},
+      {65, 3, 1, 128, 16, 130, 0, 20, DType::f16},
+      {64, 2, 1, 128, 64, 1100, 0, 0, DType::f16},
+      {65, 2, 1, 96, 64, 600, 300, 0, DType::i8},
+      {64, 2, 1, 256, 16, 40, 0, 0, DType::f16},
+      {64, 2, 1, 18, 16, 40, 0, 0, DType::f16},
+      {77, 4, 2, 32, 16, 40, 0, 0, DType::f16, true},
+      {67, 4, 1, 64, 64, 90, 30, 0, DType::i8, true},
+      {23, 4, 1, 64, 64, 90, 30, 0, DType::i8, true},
+      {1, 8, 2, 64, 64, 200, 0, 0, DType::f16, false, 0, true},
+      {1, 4, 2, 32, 32, 1700, 0, 0, DType::i8, false, 48, true},
+      {1, 2, 1, 256, 16, 300, 0, 0, DType::f16, false, 0, true},
+      {19, 4, 2, 24, 32, 60, 25, 0, DType::f16, false, 0, true},
+      {70, 6, 2, 40, 16, 5, 0, 0, DType::f16, false, 32, true},
+      {66, 4, 1, 64, 64, 1100, 0, 0, DType::i8, false, 0, true},
+      {40, 4, 2, 64, 64, 30, 0, 0, DType::f16, true, 17, false},
+      {1, 9, 3, 64, 64, 130, 0, 0, DType::f32},
+      {40, 6, 3, 40, 64, 100, 0, 0, DType::f32},
+      {66, 4, 2, 64, 64, 70, 41, 0, DType::f32, true, 0, true},
+      {1, 2, 1, 40, 32, 1700, 300, 0, DType::bf16},
+      {70, 2, 1, 256, 16, 40, 0, 30, DType::bf16},
+      {7, 4, 2, 32, 16, 20, 0, 0, DType::u8},
+      {1, 8, 2, 64, 64, 1500, 0, 0, DType::u8},
+      {66, 4, 2, 96, 64, 70, 0, 0, DType::u8, true, 17, true},
   };
   for (const AttentionShape& s : shapes) {
     cases.push_back(
         {.name = fmt::format("attention T={} H={} G={} D={} P={} start={} window={} softcap={} {}{}", s.tokens, s.heads,
-                             s.kv_heads, s.dim, s.page, s.start, s.window, s.softcap, s.quantized ? "q8_0" : "f16",
+                             s.kv_heads, s.dim, s.page, s.start, s.window, s.softcap, dtype_name(s.type),
                              s.mixed ? " of two sequences" : "") +
                  (s.chunk > 0 ? fmt::format(" chunk={}", s.chunk) : "") + (s.sinks ? " with sinks" : ""),
          .op = &kAttention,
          .inputs =
              [s](Maker& m) {
                const int64_t pages = (s.start + s.tokens + s.page - 1) / s.page;
-               const Shape keys{pages + 2, s.kv_heads, s.dim, s.page};
-               const Shape values{pages + 2, s.kv_heads, s.page, s.dim};
+               const int64_t stored = stored_length(s.type, s.dim);
+               const Shape keys{pages + 2, s.kv_heads, stored, s.page};
+               const Shape values{pages + 2, s.kv_heads, s.page, stored};
                std::vector<Tensor> inputs{
                    m.normal(Shape{s.tokens, s.heads, s.dim}),
-                   s.quantized ? m.bytes(keys) : m.f16(keys, 1),
-                   s.quantized ? m.bytes(values) : m.f16(values, 1),
+                   m.cached(s.type, keys),
+                   m.cached(s.type, values),
                    m.ints(Shape{2, pages},
                           [=](int64_t i) { return static_cast<int32_t>(i < pages ? i : pages + 1 - i % pages); }),
                    m.ints(Shape{s.tokens}, [=](int64_t i) { return s.mixed ? static_cast<int32_t>(i / 5 % 2) : 1; }),
                    m.ints(Shape{s.tokens}, [=](int64_t i) { return static_cast<int32_t>(s.start + i); })};
-               if (s.quantized) {
+               if (has_kv_scales(s.type)) {
                  inputs.push_back(m.f16(Shape{pages + 2, s.kv_heads, s.dim / 32, s.page}, 0.01f));
                  inputs.push_back(m.f16(Shape{pages + 2, s.kv_heads, s.page, s.dim / 32}, 0.01f));
                }
@@ -322,24 +332,26 @@ void attention_cases(std::vector<OpCase>& cases) {
 
 struct LatentShape {
   int64_t tokens, heads, dim, values, page, start;
-  bool quantized;
+  DType type;  // of the cache's elements
 };
 
 void latent_attention_cases(std::vector<OpCase>& cases) {
   const LatentShape shapes[] = {
-      {1, 5, 24, 16, 16, 0, false},  {1, 16, 72, 64, 64, 700, false},   {7, 3, 40, 32, 32, 20, false},
-      {33, 4, 64, 40, 64, 90, true}, {1, 20, 576, 512, 64, 130, false}, {2, 9, 576, 512, 64, 61, true},
+      {1, 5, 24, 16, 16, 0, DType::f16},      {1, 16, 72, 64, 64, 700, DType::f16},
+      {7, 3, 40, 32, 32, 20, DType::f16},     {33, 4, 64, 40, 64, 90, DType::i8},
+      {1, 20, 576, 512, 64, 130, DType::f16}, {2, 9, 576, 512, 64, 61, DType::i8},
+      {1, 9, 576, 512, 64, 130, DType::f32},  {7, 3, 42, 32, 32, 20, DType::f32},
+      {3, 9, 40, 32, 16, 700, DType::bf16},   {5, 4, 64, 40, 64, 90, DType::u8},
   };
   for (const LatentShape& s : shapes) {
     cases.push_back(
         {.name = fmt::format("latent_attention T={} H={} D={} V={} P={} start={} {}", s.tokens, s.heads, s.dim,
-                             s.values, s.page, s.start, s.quantized ? "q8_0" : "f16"),
+                             s.values, s.page, s.start, dtype_name(s.type)),
          .op = &kLatentAttention,
          .inputs =
              [s](Maker& m) {
                const int64_t pages = (s.start + s.tokens + s.page - 1) / s.page;
-               const Shape shape{pages + 2, 1, s.page, s.dim};
-               const Tensor latents = s.quantized ? m.bytes(shape) : m.f16(shape, 1);
+               const Tensor latents = m.cached(s.type, Shape{pages + 2, 1, s.page, stored_length(s.type, s.dim)});
                std::vector<Tensor> inputs{
                    m.normal(Shape{s.tokens, s.heads, s.dim}),
                    latents,
@@ -347,7 +359,7 @@ void latent_attention_cases(std::vector<OpCase>& cases) {
                    m.ints(Shape{2, pages}, [=](int64_t i) { return static_cast<int32_t>(pages + 1 - i % pages); }),
                    m.ints(Shape{s.tokens}, [](int64_t i) { return static_cast<int32_t>(i / 5 % 2); }),
                    m.ints(Shape{s.tokens}, [=](int64_t i) { return static_cast<int32_t>(s.start + i); })};
-               if (s.quantized) {
+               if (has_kv_scales(s.type)) {
                  const Tensor scales = m.f16(Shape{pages + 2, 1, s.page, s.dim / 32}, 0.01f);
                  inputs.insert(inputs.end(), {scales, scales});
                }
@@ -355,7 +367,7 @@ void latent_attention_cases(std::vector<OpCase>& cases) {
              },
          .attributes = {{"scale", 1 / std::sqrt(static_cast<double>(s.dim))}, {"values", s.values}},
          // As of attention; the GPU's kernel rounds what i8 latents are to f16.
-         .tolerance = 8 * summed(s.dim) + summed(s.start + s.tokens) + (s.quantized ? kF16Rounding : 0)});
+         .tolerance = 8 * summed(s.dim) + summed(s.start + s.tokens) + (s.type == DType::i8 ? kF16Rounding : 0)});
   }
 }
 
@@ -384,10 +396,14 @@ Tensor Maker::f16(const Shape& shape, float deviation) {
   return device_->upload(DType::f16, shape, values.data());
 }
 
-Tensor Maker::bytes(const Shape& shape) {
-  std::vector<int8_t> values(static_cast<size_t>(shape.elements()));
-  for (int8_t& value : values) value = static_cast<int8_t>(static_cast<int>(random_() % 255) - 127);
-  return device_->upload(DType::i8, shape, values.data());
+Tensor Maker::cached(DType dtype, const Shape& shape) {
+  if (dtype == DType::f32) return normal(shape);
+  if (dtype == DType::f16) return f16(shape, 1);
+  if (dtype == DType::bf16) return cast(normal(shape), dtype);
+  const int least = dtype == DType::i8 ? -127 : 0;
+  std::vector<uint8_t> values(static_cast<size_t>(shape.elements()));
+  for (uint8_t& value : values) value = static_cast<uint8_t>(least + static_cast<int>(random_() % 255));
+  return device_->upload(dtype, shape, values.data());
 }
 
 Tensor Maker::ints(const Shape& shape, const std::function<int32_t(int64_t)>& at) {

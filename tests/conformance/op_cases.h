@@ -20,7 +20,7 @@ class Maker {
   Tensor weights(DType dtype, int64_t rows, int64_t columns);  // any format, packed where the device packs
   Tensor ints(const Shape& shape, const std::function<int32_t(int64_t)>& at);  // i32
   Tensor f16(const Shape& shape, float deviation);                             // f16
-  Tensor bytes(const Shape& shape);                                            // i8, -127..127
+  Tensor cached(DType dtype, const Shape& shape);                              // elements of a KV cache
 
  private:
   std::shared_ptr<Device> device_;

@@ -1,11 +1,13 @@
 // Logits of a tiny model of each family, as transformers saves it, against those of transformers (tests/data/families,
 // tests/reference/make_family_fixtures.py), of a whole prompt and token by token.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <deque>
 #include <filesystem>
+#include <numeric>
 #include <vector>
 
 #include "gabbro/engine/session.h"
@@ -41,6 +43,51 @@ TEST_P(FamilyLogits, InF32AreThoseOfTransformersForAPromptAndForCachedSteps) {
 
 TEST_P(FamilyLogits, InBf16AreThoseOfTransformersForAPromptAndForCachedSteps) {
   expect_logits(folder(), read_expected(folder()), kToleranceHalf);
+}
+
+// The precision of f32 sums, of all layers together.
+constexpr double kToleranceF32 = 1e-5;
+
+// Rows of the logits of a prompt, and of a prompt that ends in steps of one token.
+void expect_rows(const std::shared_ptr<Engine>& engine, const std::vector<int32_t>& ids,
+                 const std::vector<int32_t>& rows, const std::vector<float>& expected, double tolerance) {
+  const size_t v = expected.size() / rows.size();
+  constexpr size_t kSteps = 8;
+  const size_t before = ids.size() - kSteps;
+  Session prompt(engine), steps(engine);
+  const std::span<const float> at_once = prompt.append_all_logits(ids);
+  const std::span<const float> first = steps.append_all_logits(std::span(ids).first(before));
+  std::vector<float> logits(first.begin(), first.end());
+  for (size_t i = before; i < ids.size(); ++i) {
+    const std::span<const float> one = steps.append(std::span(ids).subspan(i, 1));
+    logits.insert(logits.end(), one.begin(), one.end());
+  }
+  const auto vocabulary = static_cast<int64_t>(v);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::span<const float> row = std::span(expected).subspan(i * v, v);
+    const size_t at = static_cast<size_t>(rows[i]) * v;
+    expect_near(at_once.subspan(at, v), row, vocabulary, tolerance, fmt::format("prompt, row {}", rows[i]));
+    expect_near(std::span(logits).subspan(at, v), row, vocabulary, tolerance, fmt::format("steps, row {}", rows[i]));
+  }
+}
+
+TEST_P(FamilyLogits, WithKeysAndValuesInF32AreThoseOfTransformersInF32) {
+  const safetensors::File file(GABBRO_SOURCE_DIR "/tests/data/llm/family_logits_f32.safetensors");
+  const auto engine = Engine::load(in_f32(folder()), {.threads = 2, .kv_type = DType::f32});
+  EXPECT_EQ(engine->facts().kv_type, DType::f32);
+  expect_rows(engine, read_expected(folder()).ids, values_of<int32_t>(file, "rows"), values_of<float>(file, GetParam()),
+              kToleranceF32);
+}
+
+// At one of these tokens two experts are nearly tied, and f16 keys and values choose the other.
+TEST(MixtralRouter, ChoosesTheExpertsOfTransformersWithKeysAndValuesInF32) {
+  const safetensors::File file(GABBRO_SOURCE_DIR "/tests/data/llm/family_logits_f32.safetensors");
+  const auto ids = values_of<int32_t>(file, "flip.ids");
+  const auto expected = values_of<float>(file, "flip.logits");
+  const std::string folder = in_f32(family_folder("mixtral"));
+  std::vector<int32_t> rows(ids.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  expect_rows(Engine::load(folder, {.threads = 2, .kv_type = DType::f32}), ids, rows, expected, kToleranceF32);
 }
 
 std::vector<float> logits_of(const std::string& path, const Expected& expected) {

@@ -15,6 +15,7 @@
 #include "src/base/error.h"
 #include "src/engine/batch.h"
 #include "src/engine/sampling/candidates.h"
+#include "src/ops/kv_type.h"
 #include "tests/llm/tiny_model.h"
 
 namespace gabbro {
@@ -234,7 +235,8 @@ TEST_F(RunnerTest, ABeginningIsComputedOnce) {
 
 // Changing a page that others have, or whose tokens have a name, changes nothing for them.
 TEST_F(RunnerTest, PagesAreCopiedWhereTheyAreWritten) {
-  for (const DType kv_type : {DType::f16, DType::q8_0}) {
+  for (const DType kv_type : kKvTypes) {
+    SCOPED_TRACE(dtype_name(kv_type));
     const auto engine = Engine::load(tiny_llama().write("runner"), {.threads = 2, .sequences = 3, .kv_type = kv_type});
     Runner runner(engine);
     const std::vector<int32_t> begin = prompt(1, 100), one = prompt(2, 40), two = prompt(3, 40);

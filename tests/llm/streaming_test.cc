@@ -58,11 +58,11 @@ struct Model {
   }
   streaming::FixedMemory fixed() const {
     const ModelNeeds needs = needs_of(Checkpoint::open(path));
-    const uint64_t cache = streaming::cache_bytes(needs, DType::f16, {.context = 256}, *device);
+    const uint64_t cache = streaming::cache_bytes(needs, kv_type, {.context = 256}, *device);
     return streaming::fixed_memory(needs, matrices(), *device, cache, 256);
   }
   std::shared_ptr<Engine> load(uint64_t memory, uint64_t host_memory = 0, int64_t sequences = 1) const {
-    LoadOptions options{.threads = 2, .context = 256, .sequences = sequences};
+    LoadOptions options{.threads = 2, .context = 256, .sequences = sequences, .kv_type = kv_type};
     options.memory = memory;
     options.host_memory = host_memory;
     return Engine::load(Checkpoint::open(path), options, device);
@@ -75,6 +75,7 @@ struct Model {
 
   std::string path;
   std::shared_ptr<Device> device;
+  DType kv_type = DType::f16;
 };
 
 // A difference in f32 may round a key or a value of the cache to the next f16.
@@ -110,6 +111,21 @@ TEST_P(Streaming, GivesTheLogitsOfAllWeightsOnTheDevice) {
   expect_same_logits(*streamed, *resident, streamed, resident, 19);
   const StreamingWork work = streamed->streaming_work();
   EXPECT_EQ(work.passes, 3u);
+}
+
+TEST(StreamingCache, IsOfEachType) {
+  Model model(write_model(dense_shape(), "f16"));
+  uint64_t bytes = UINT64_MAX;
+  for (const DType kv_type : {DType::f32, DType::q8_0, DType::q4_0}) {
+    SCOPED_TRACE(dtype_name(kv_type));
+    model.kv_type = kv_type;
+    const auto streamed = model.streamed(), resident = model.load(0);
+    EXPECT_EQ(streamed->facts().kv_type, kv_type);
+    EXPECT_LT(model.fixed().kv_cache, bytes);  // and the plan counts it
+    bytes = model.fixed().kv_cache;
+    // A code of the cache may be the next.
+    expect_same_logits(*streamed, *resident, streamed, resident, 19, is_quantized(kv_type) ? 0.05 : 1e-4);
+  }
 }
 
 TEST_P(Streaming, KeepsWhatFits) {

@@ -4,7 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "src/backend/registry.h"
 #include "src/base/error.h"
@@ -125,6 +129,69 @@ TEST(TextToTextRunner, StepsShareAPlan) {
   const size_t before = plans_made(*device);
   greedy_answer(session, std::span(expected.answer).first(1), 8);
   EXPECT_EQ(plans_made(*device), before);
+}
+
+// The fixture's model with one head of 32 elements, which blocks divide.
+std::string t5_with_one_head() {
+  const std::string folder = in_f32(t5_folder("t5"));
+  const safetensors::File file(folder + "/model.safetensors");
+  std::vector<safetensors::TensorData> tensors;
+  std::deque<std::vector<float>> biases;  // [buckets, 1]
+  for (const safetensors::TensorInfo& tensor : file.tensors()) {
+    tensors.push_back({tensor.name, tensor.dtype(), tensor.shape, tensor.data});
+    if (tensor.name.find("relative_attention_bias") == std::string::npos) continue;
+    std::vector<float>& column = biases.emplace_back();
+    const auto* values = reinterpret_cast<const float*>(tensor.data.data());
+    for (int64_t bucket = 0; bucket < tensor.shape[0]; ++bucket) column.push_back(values[bucket * tensor.shape[1]]);
+    tensors.back() = {tensor.name, DType::f32, {tensor.shape[0], 1}, std::as_bytes(std::span(column))};
+  }
+  const std::string path = folder + "-one-head";
+  std::filesystem::remove_all(path);
+  std::filesystem::create_directories(path);
+  safetensors::write(path + "/model.safetensors", tensors);
+  std::ifstream from(folder + "/config.json");
+  nlohmann::json config = nlohmann::json::parse(from);
+  config["num_heads"] = 1;
+  config["d_kv"] = 32;
+  std::ofstream(path + "/config.json") << config;
+  return path;
+}
+
+// Rounded keys and values move logits by no more than their type's rounding, of each of a dozen sums.
+TEST(TextToTextRunner, KeepsKeysAndValuesInEachType) {
+  const ExpectedAnswer expected = read_answer(t5_folder("t5"));
+  const std::string folder = t5_with_one_head();
+  const auto logits = [&](std::optional<DType> kv_type) {
+    const auto engine = Engine::load(folder, {.threads = 1, .kv_type = kv_type});
+    EXPECT_EQ(engine->facts().kv_type, kv_type.value_or(DType::f32));
+    Session session(engine);
+    session.append(expected.text);
+    std::vector<float> last;
+    for (const int32_t token : expected.answer) {
+      const std::span<const float> row = session.append(std::span(&token, 1));
+      last.assign(row.begin(), row.end());
+    }
+    return last;
+  };
+  const std::vector<float> exact = logits(DType::f32);
+  EXPECT_EQ(logits(std::nullopt), exact);
+  const std::pair<DType, double> types[] = {
+      {DType::bf16, 0x1p-8}, {DType::f16, 0x1p-11}, {DType::q8_0, 1.0 / 127}, {DType::q4_0, 1.0 / 8}};
+  for (const auto& [kv_type, rounding] : types) {
+    SCOPED_TRACE(dtype_name(kv_type));
+    const std::vector<float> rounded = logits(kv_type);
+    EXPECT_NE(rounded, exact);
+    expect_near(rounded, exact, std::ssize(exact), 12 * rounding, "last token");
+  }
+  const std::string odd = in_f32(t5_folder("t5"));
+  try {
+    Engine::load(odd, {.threads = 1, .kv_type = DType::q4_0});
+    ADD_FAILURE() << "heads of 8 elements have no blocks of 32";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kBadInput);
+    EXPECT_NE(std::string(error.what()).find("blocks of 32 elements, which do not divide this model's heads of 8"),
+              std::string::npos);
+  }
 }
 
 TEST(TextToTextRunner, RefusesWhatAnEncoderDecoderHasNot) {

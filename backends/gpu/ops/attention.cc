@@ -23,11 +23,16 @@ bool read_rope(const abi::KernelRequest& request, const abi::TensorView& frequen
   return 2 * frequencies.shape[0] <= dim;
 }
 
+// The types that fast kernels are made for.
+bool is_common(KvType type) { return type == KvType::kF16 || type == KvType::kI8; }
+
 // The launches of rope, kv_write and both together.
 class RopeKvFunctions {
  public:
   explicit RopeKvFunctions(const MakeContext& context)
-      : all_(context.function("rope_kv")), keys_(context.function("rope_keys")) {}
+      : all_(context.function("rope_kv")),
+        types_(context.function("rope_kv_types")),
+        keys_(context.function("rope_keys")) {}
 
   // Fills in what depends on the numbers of tokens and heads.
   void operator()(const Launcher& run, int64_t tokens, RopeKvArgs args) const {
@@ -36,16 +41,18 @@ class RopeKvFunctions {
     const bool neighbors = tokens >= 2 * int64_t{args.table.sequences};
     args.tokens = static_cast<i32>(tokens);
     args.heads_of_block = rope_heads_of_block(tokens);
-    if (tokens >= kManyKeys && neighbors && args.k.heads > 0 && args.keys.scale == nullptr) {
+    if (tokens >= kManyKeys && neighbors && args.k.heads > 0 && args.type == KvType::kF16) {
       run(keys_, {blocks_for(tokens, kKeyTokens), static_cast<u32>(args.k.heads)}, args);
       args.k.heads = 0;
     }
     const i32 heads = args.q.heads + args.k.heads + args.v.heads;
-    run(all_, {static_cast<u32>(tokens), blocks_for(heads, static_cast<u32>(args.heads_of_block))}, args);
+    const api::Function* function = is_common(args.type) ? all_ : types_;
+    run(function, {static_cast<u32>(tokens), blocks_for(heads, static_cast<u32>(args.heads_of_block))}, args);
   }
 
  private:
   const api::Function* all_;
+  const api::Function* types_;  // caches of f32, bf16 and u4
   const api::Function* keys_;
 };
 
@@ -76,8 +83,8 @@ class Rope : public Kernel {
 
 class KvWrite : public Kernel {
  public:
-  KvWrite(const KvShape& kv, bool keys, bool scaled, const MakeContext& context)
-      : functions_(context), kv_(kv), keys_(keys), scaled_(scaled) {
+  KvWrite(const KvShape& kv, bool keys, KvType type, const MakeContext& context)
+      : functions_(context), kv_(kv), keys_(keys), type_(type) {
     implementation = keys ? "kv_write keys" : "kv_write values";
   }
 
@@ -88,23 +95,25 @@ class KvWrite : public Kernel {
                        .dim = kv_.dim,
                        .table = page_table(launch.inputs[In::kPageTable]),
                        .sequence = input<i32>(launch, In::kSequence),
-                       .positions = input<i32>(launch, In::kPositions)};
+                       .positions = input<i32>(launch, In::kPositions),
+                       .type = type_};
     (keys_ ? args.k : args.v) = heads_view(x);
-    (keys_ ? args.keys : args.values) = side(launch, In::kCache, scaled_ ? In::kScale : -1);
+    (keys_ ? args.keys : args.values) = side(launch, In::kCache, has_scales(type_) ? In::kScale : -1);
     functions_(run, x.shape[0], args);
   }
 
  private:
   RopeKvFunctions functions_;
   KvShape kv_;
-  bool keys_, scaled_;
+  bool keys_;
+  KvType type_;
 };
 
 class RopeKvWrite : public Kernel {
  public:
-  RopeKvWrite(const RopeArgs& rope, const KvShape& kv, bool scaled, const MakeContext& context)
-      : functions_(context), rope_(rope), kv_(kv), scaled_(scaled) {
-    implementation = std::string("rope_kv_write ") + (scaled ? "i8" : "f16");
+  RopeKvWrite(const RopeArgs& rope, const KvShape& kv, KvType type, const MakeContext& context)
+      : functions_(context), rope_(rope), kv_(kv), type_(type) {
+    implementation = std::string("rope_kv_write ") + type_suffix(type);
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
@@ -115,13 +124,14 @@ class RopeKvWrite : public Kernel {
                        .v = heads_view(launch.inputs[In::kV]),
                        .y = output<float>(launch, 0),
                        .rope = rope_,
-                       .keys = side(launch, In::kKeys, scaled_ ? In::kKeyScale : -1),
-                       .values = side(launch, In::kValues, scaled_ ? In::kValueScale : -1),
+                       .keys = side(launch, In::kKeys, has_scales(type_) ? In::kKeyScale : -1),
+                       .values = side(launch, In::kValues, has_scales(type_) ? In::kValueScale : -1),
                        .kv = kv_,
                        .dim = kv_.dim,
                        .table = page_table(launch.inputs[In::kPageTable]),
                        .sequence = input<i32>(launch, In::kSequence),
-                       .positions = input<i32>(launch, In::kPositions)};
+                       .positions = input<i32>(launch, In::kPositions),
+                       .type = type_};
     args.rope.inverse_frequencies = input<float>(launch, In::kFrequencies);
     functions_(run, q.shape[0], args);
   }
@@ -130,7 +140,7 @@ class RopeKvWrite : public Kernel {
   RopeKvFunctions functions_;
   RopeArgs rope_;
   KvShape kv_;
-  bool scaled_;
+  KvType type_;
 };
 
 // From this number of tokens on, attention uses matrix cores, if the cache can be read 16 bytes at a time. Queries and
@@ -139,8 +149,8 @@ constexpr int64_t kManyTokens = 64;
 bool fits_vec16(const KvShape& kv) { return kv.dim % 8 == 0 && kv.dim <= 128 && kv.page >= 16; }
 // A tile of tokens walks over the keys of all of its sequences: with less than half a tile of tokens for each sequence,
 // as in decode, the kernels for few tokens read fewer keys.
-bool takes_tiles(const KvShape& kv, int64_t tokens, int64_t sequences, int64_t group) {
-  if (tokens < kManyTokens || !fits_vec16(kv) || group > kQueryRows) return false;
+bool takes_tiles(const KvShape& kv, KvType type, int64_t tokens, int64_t sequences, int64_t group) {
+  if (tokens < kManyTokens || !fits_vec16(kv) || group > kQueryRows || !is_common(type)) return false;
   return sequences == 1 || tokens >= sequences * std::max<int64_t>(2, kQueryRows / group / 2);
 }
 // Fewer tokens: elements are read in pairs.
@@ -164,13 +174,13 @@ struct Decode {
   u32 cluster = 1;
 
   // Sets the number of splits as well.
-  Decode(const std::string& op, bool scaled, int64_t heads, int64_t capacity, const MakeContext& context,
+  Decode(const std::string& op, KvType type, int64_t heads, int64_t capacity, const MakeContext& context,
          AttentionArgs& args)
-      : name(op + (scaled ? "_i8" : "_f16") + (args.kv.dim <= 128 ? "_128" : "_256")) {
+      : name(op + "_" + type_suffix(type) + (is_common(type) && args.kv.dim <= 128 ? "_128" : "_256")) {
     int64_t least_keys = kShareKeys, block_heads = kBlockHeads;
     const std::string size = args.kv.dim <= 64 ? "_64" : "_128";
     const api::Function *in_cluster = nullptr, *compact = nullptr;
-    if (!scaled && fits_vec16(args.kv)) {
+    if (type == KvType::kF16 && fits_vec16(args.kv)) {
       const std::string on_matrix_cores = op + "_matrix" + size;
       function = context.function_if_any(on_matrix_cores);
       if (function != nullptr) {
@@ -209,7 +219,8 @@ struct Decode {
 
 // The operands of a launch, whose positions are those of In: abi::AttentionInput, or RopeKvInput for attention_step.
 template <class In>
-void set_operands(AttentionArgs& args, const abi::Launch& launch, bool scaled) {
+void set_operands(AttentionArgs& args, const abi::Launch& launch, KvType type) {
+  const bool scaled = has_scales(type);
   args.q = heads_view(launch.inputs[In::kQ]);
   args.keys = side(launch, In::kKeys, scaled ? In::kKeyScale : -1);
   args.values = side(launch, In::kValues, scaled ? In::kValueScale : -1);
@@ -222,9 +233,9 @@ void set_operands(AttentionArgs& args, const abi::Launch& launch, bool scaled) {
 
 class Attention : public Kernel {
  public:
-  Attention(const AttentionArgs& fixed, int64_t heads, int64_t capacity, bool scaled, const MakeContext& context)
-      : fixed_(fixed), scaled_(scaled) {
-    const Decode decode("attention", scaled, heads, capacity, context, fixed_);
+  Attention(const AttentionArgs& fixed, int64_t heads, int64_t capacity, KvType type, const MakeContext& context)
+      : fixed_(fixed), type_(type) {
+    const Decode decode("attention", type, heads, capacity, context, fixed_);
     function_ = decode.function;
     grid_ = decode.grid;
     implementation = decode.name + split_note(fixed_.splits);
@@ -238,13 +249,13 @@ class Attention : public Kernel {
   }
 
  protected:
-  Attention(const AttentionArgs& fixed, bool scaled) : fixed_(fixed), scaled_(scaled) {}
+  Attention(const AttentionArgs& fixed, KvType type) : fixed_(fixed), type_(type) {}
 
   AttentionArgs args(const abi::Launch& launch) const {
     AttentionArgs args = fixed_;
     using In = abi::AttentionInput;
-    set_operands<In>(args, launch, scaled_);
-    const int count = scaled_ ? In::kScaledCount : In::kCount;
+    set_operands<In>(args, launch, type_);
+    const int count = has_scales(type_) ? In::kScaledCount : In::kCount;
     if (launch.input_count > count) args.sinks = input<float>(launch, count);
     return args;
   }
@@ -252,17 +263,17 @@ class Attention : public Kernel {
   const api::Function* function_ = nullptr;
   AttentionArgs fixed_;
   Dim grid_;
-  bool scaled_;
+  KvType type_;
 };
 
 // Many tokens.
 class AttentionTiled : public Attention {
  public:
-  AttentionTiled(const AttentionArgs& fixed, int64_t heads, int64_t capacity, bool scaled, const MakeContext& context)
-      : Attention(fixed, scaled), merge_(context.function("attention_merge")) {
+  AttentionTiled(const AttentionArgs& fixed, int64_t heads, int64_t capacity, KvType type, const MakeContext& context)
+      : Attention(fixed, type), merge_(context.function("attention_merge")) {
     constexpr int64_t kEnoughBlocks = 256, kLeastKeys = 512;
     const std::string name =
-        std::string("attention_") + (scaled ? "i8" : "f16") + "_tiled_" + (fixed.kv.dim <= 64 ? "64" : "128");
+        std::string("attention_") + type_suffix(type) + "_tiled_" + (fixed.kv.dim <= 64 ? "64" : "128");
     function_ = context.function(name);
     grid_ = {static_cast<u32>(fixed.kv.heads),
              blocks_for(fixed.tokens, static_cast<u32>(kQueryRows / (heads / fixed.kv.heads)))};
@@ -287,10 +298,10 @@ class AttentionTiled : public Attention {
 // Inputs as of rope_kv_write.
 class AttentionStep : public Kernel {
  public:
-  AttentionStep(const AttentionArgs& fixed, const RopeArgs& rope, int64_t heads, int64_t capacity, bool scaled,
+  AttentionStep(const AttentionArgs& fixed, const RopeArgs& rope, int64_t heads, int64_t capacity, KvType type,
                 const MakeContext& context)
-      : fixed_(fixed), rope_(rope), scaled_(scaled) {
-    const Decode decode("attention_step", scaled, heads, capacity, context, fixed_);
+      : fixed_(fixed), rope_(rope), type_(type) {
+    const Decode decode("attention_step", type, heads, capacity, context, fixed_);
     function_ = decode.function;
     grid_ = decode.grid;
     cluster_ = decode.cluster;
@@ -305,7 +316,7 @@ class AttentionStep : public Kernel {
                               .v = heads_view(launch.inputs[In::kV]),
                               .rope = rope_};
     args.rope.inverse_frequencies = input<float>(launch, In::kFrequencies);
-    set_operands<In>(args.attention, launch, scaled_);
+    set_operands<In>(args.attention, launch, type_);
     args.attention.arrived = run.counters;
     args.attention.settled =
         run.settled(launch, {In::kKeys, In::kValues, In::kPageTable, In::kSequence, In::kPositions, In::kFrequencies});
@@ -318,8 +329,18 @@ class AttentionStep : public Kernel {
   u32 cluster_;
   AttentionArgs fixed_;
   RopeArgs rope_;
-  bool scaled_;
+  KvType type_;
 };
+
+// Both sides of a cache, of one type. `scales` are the keys' and the values', or null.
+bool read_kv(const abi::TensorView& keys, const abi::TensorView& values, const abi::TensorView* scales, KvShape& kv,
+             KvType& type) {
+  KvShape other{};
+  KvType other_type{};
+  return read_kv_shape(keys, scales, true, kv, type) &&
+         read_kv_shape(values, scales == nullptr ? nullptr : scales + 1, false, other, other_type) && same(kv, other) &&
+         type == other_type;
+}
 
 // The attributes of an attention.
 AttentionArgs read_attention(const abi::KernelRequest& request, const KvShape& kv, int64_t tokens) {
@@ -336,20 +357,18 @@ AttentionArgs read_attention(const abi::KernelRequest& request, const KvShape& k
 struct RopeKvRequest {
   RopeArgs rope{};
   KvShape kv{};
-  bool scaled = false;
+  KvType type{};
 };
 std::optional<RopeKvRequest> read_rope_kv(const abi::KernelRequest& request) {
   using In = abi::RopeKvInput;
   RopeKvRequest result;
-  result.scaled = request.input_count == In::kScaledCount;
-  if (!has_operands(request, result.scaled ? In::kScaledCount : In::kCount, result.scaled ? 5 : 3)) return std::nullopt;
-  if (!abi::writes_kv(request, result.scaled)) return std::nullopt;
+  const bool scaled = request.input_count == In::kScaledCount;
+  if (!has_operands(request, scaled ? In::kScaledCount : In::kCount, scaled ? 5 : 3)) return std::nullopt;
+  if (!abi::writes_kv(request, scaled)) return std::nullopt;
   const abi::TensorView* in = request.inputs;
-  KvShape &keys = result.kv, values{};
+  KvShape& keys = result.kv;
   if (!is_heads(in[In::kQ]) || !is_heads(in[In::kK]) || !is_heads(in[In::kV])) return std::nullopt;
-  if (!read_kv_shape(in[In::kKeys], result.scaled ? &in[In::kKeyScale] : nullptr, true, keys)) return std::nullopt;
-  if (!read_kv_shape(in[In::kValues], result.scaled ? &in[In::kValueScale] : nullptr, false, values) ||
-      !same(keys, values))
+  if (!read_kv(in[In::kKeys], in[In::kValues], scaled ? &in[In::kKeyScale] : nullptr, keys, result.type))
     return std::nullopt;
   for (const int i : {In::kK, In::kV}) {
     if (in[i].shape[0] != in[In::kQ].shape[0] || in[i].shape[1] != keys.heads || in[i].shape[2] != keys.dim)
@@ -384,7 +403,8 @@ std::unique_ptr<Kernel> make_kv_write(const abi::KernelRequest& request, const M
   const abi::TensorView* in = request.inputs;
   const bool keys = integer_attribute(request, "keys", 0) != 0;
   KvShape kv{};
-  if (!read_kv_shape(in[In::kCache], scaled ? &in[In::kScale] : nullptr, keys, kv) || !is_heads(in[In::kX]))
+  KvType type{};
+  if (!read_kv_shape(in[In::kCache], scaled ? &in[In::kScale] : nullptr, keys, kv, type) || !is_heads(in[In::kX]))
     return nullptr;
   if (in[In::kX].shape[1] != kv.heads || in[In::kX].shape[2] != kv.dim || !is_page_table(in[In::kPageTable]))
     return nullptr;
@@ -392,12 +412,12 @@ std::unique_ptr<Kernel> make_kv_write(const abi::KernelRequest& request, const M
     return nullptr;
   if (!(scaled ? has_aliases(request, 0, {In::kCache, In::kScale}) : has_aliases(request, 0, {In::kCache})))
     return nullptr;
-  return std::make_unique<KvWrite>(kv, keys, scaled, context);
+  return std::make_unique<KvWrite>(kv, keys, type, context);
 }
 
 std::unique_ptr<Kernel> make_rope_kv_write(const abi::KernelRequest& request, const MakeContext& context) {
   const auto read = read_rope_kv(request);
-  return read ? std::make_unique<RopeKvWrite>(read->rope, read->kv, read->scaled, context) : nullptr;
+  return read ? std::make_unique<RopeKvWrite>(read->rope, read->kv, read->type, context) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_attention_step(const abi::KernelRequest& request, const MakeContext& context) {
@@ -406,11 +426,11 @@ std::unique_ptr<Kernel> make_attention_step(const abi::KernelRequest& request, c
   if (!read) return nullptr;
   const abi::TensorView &q = request.inputs[In::kQ], &table = request.inputs[In::kPageTable];
   const int64_t tokens = q.shape[0], heads = q.shape[1];
-  if (tokens != 1 && integer_attribute(request, "separate", 0) == 0) return nullptr;
+  if (!is_common(read->type) || (tokens != 1 && integer_attribute(request, "separate", 0) == 0)) return nullptr;
   if (heads % read->kv.heads != 0 || !takes_pairs(read->kv)) return nullptr;
   if (!has_shape(request.outputs[0], DType::f32, {tokens, heads, read->kv.dim})) return nullptr;
   return std::make_unique<AttentionStep>(read_attention(request, read->kv, tokens), read->rope, heads,
-                                         table.shape[1] * read->kv.page, read->scaled, context);
+                                         table.shape[1] * read->kv.page, read->type, context);
 }
 
 std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const MakeContext& context) {
@@ -419,11 +439,10 @@ std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const 
   const int count = scaled ? In::kScaledCount : In::kCount;
   if (!has_operands(request, count + (sinks ? 1 : 0), 1)) return nullptr;
   const abi::TensorView* in = request.inputs;
-  KvShape keys{}, values{};
+  KvShape keys{};
+  KvType type{};
   if (!is_heads(in[In::kQ])) return nullptr;
-  if (!read_kv_shape(in[In::kKeys], scaled ? &in[In::kKeyScale] : nullptr, true, keys)) return nullptr;
-  if (!read_kv_shape(in[In::kValues], scaled ? &in[In::kValueScale] : nullptr, false, values) || !same(keys, values))
-    return nullptr;
+  if (!read_kv(in[In::kKeys], in[In::kValues], scaled ? &in[In::kKeyScale] : nullptr, keys, type)) return nullptr;
   const int64_t tokens = in[In::kQ].shape[0], heads = in[In::kQ].shape[1];
   if (in[In::kQ].shape[2] != keys.dim || heads % keys.heads != 0 || !is_page_table(in[In::kPageTable])) return nullptr;
   if (!is_ids(in[In::kSequence], tokens) || !is_ids(in[In::kPositions], tokens)) return nullptr;
@@ -431,10 +450,10 @@ std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const 
   if (sinks && !has_shape(in[count], DType::f32, {heads})) return nullptr;
   const AttentionArgs fixed = read_attention(request, keys, tokens);
   const int64_t capacity = in[In::kPageTable].shape[1] * keys.page;
-  if (takes_tiles(keys, tokens, in[In::kPageTable].shape[0], heads / keys.heads))
-    return std::make_unique<AttentionTiled>(fixed, heads, capacity, scaled, context);
+  if (takes_tiles(keys, type, tokens, in[In::kPageTable].shape[0], heads / keys.heads))
+    return std::make_unique<AttentionTiled>(fixed, heads, capacity, type, context);
   if (!takes_pairs(keys)) return nullptr;
-  return std::make_unique<Attention>(fixed, heads, capacity, scaled, context);
+  return std::make_unique<Attention>(fixed, heads, capacity, type, context);
 }
 
 }  // namespace gabbro::gpu

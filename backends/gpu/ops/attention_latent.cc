@@ -12,10 +12,10 @@ namespace {
 
 class LatentAttention : public Kernel {
  public:
-  LatentAttention(const LatentAttentionArgs& fixed, int64_t tokens, int64_t heads, int64_t capacity, bool scaled,
+  LatentAttention(const LatentAttentionArgs& fixed, int64_t tokens, int64_t heads, int64_t capacity, KvType type,
                   const MakeContext& context)
-      : fixed_(fixed), tokens_(tokens), heads_(heads), scaled_(scaled) {
-    const std::string name = scaled ? "latent_attention_i8" : "latent_attention_f16";
+      : fixed_(fixed), tokens_(tokens), heads_(heads), type_(type) {
+    const std::string name = std::string("latent_attention_") + type_suffix(type);
     function_ = context.function(name);
     merge_ = context.function("attention_merge");
     const int64_t blocks = tokens * ((heads + kLatentHeads - 1) / kLatentHeads);
@@ -31,7 +31,7 @@ class LatentAttention : public Kernel {
     using In = abi::AttentionInput;
     LatentAttentionArgs args = fixed_;
     args.q = heads_view(launch.inputs[In::kQ]);
-    args.latents = side(launch, In::kKeys, scaled_ ? In::kKeyScale : -1);
+    args.latents = side(launch, In::kKeys, has_scales(type_) ? In::kKeyScale : -1);
     args.table = page_table(launch.inputs[In::kPageTable]);
     args.sequence = input<i32>(launch, In::kSequence);
     args.positions = input<i32>(launch, In::kPositions);
@@ -47,7 +47,7 @@ class LatentAttention : public Kernel {
  private:
   LatentAttentionArgs fixed_;
   int64_t tokens_, heads_;
-  bool scaled_;
+  KvType type_;
   const api::Function* function_;
   const api::Function* merge_;
 };
@@ -60,8 +60,9 @@ std::unique_ptr<Kernel> make_latent_attention(const abi::KernelRequest& request,
   if (!has_operands(request, scaled ? In::kScaledCount : In::kCount, 1)) return nullptr;
   const abi::TensorView* in = request.inputs;
   LatentAttentionArgs fixed{};
+  KvType type{};
   if (!is_heads(in[In::kQ]) || !is_page_table(in[In::kPageTable])) return nullptr;
-  if (!read_kv_shape(in[In::kKeys], scaled ? &in[In::kKeyScale] : nullptr, false, fixed.kv)) return nullptr;
+  if (!read_kv_shape(in[In::kKeys], scaled ? &in[In::kKeyScale] : nullptr, false, fixed.kv, type)) return nullptr;
   const int64_t tokens = in[In::kQ].shape[0], heads = in[In::kQ].shape[1];
   const int64_t values = integer_attribute(request, "values", 0);
   if (fixed.kv.heads != 1 || in[In::kQ].shape[2] != fixed.kv.dim || fixed.kv.dim > kMaxLatent || fixed.kv.dim % 2 != 0)
@@ -71,7 +72,7 @@ std::unique_ptr<Kernel> make_latent_attention(const abi::KernelRequest& request,
   if (!is_ids(in[In::kSequence], tokens) || !is_ids(in[In::kPositions], tokens)) return nullptr;
   fixed.values = static_cast<i32>(values);
   fixed.scale = static_cast<float>(real_attribute(request, "scale", 1));
-  return std::make_unique<LatentAttention>(fixed, tokens, heads, in[In::kPageTable].shape[1] * fixed.kv.page, scaled,
+  return std::make_unique<LatentAttention>(fixed, tokens, heads, in[In::kPageTable].shape[1] * fixed.kv.page, type,
                                            context);
 }
 

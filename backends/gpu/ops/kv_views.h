@@ -2,6 +2,7 @@
 #pragma once
 
 #include <bit>
+#include <optional>
 
 #include "backends/common/request.h"
 #include "backends/gpu/kernel.h"
@@ -25,12 +26,37 @@ inline PageTable page_table(const abi::TensorView& view) {
   return {static_cast<const i32*>(view.data), static_cast<i32>(view.shape[0]), static_cast<i32>(view.shape[1])};
 }
 
-// False where `cache` (and `scale`, null for f16) is not one side of a cache.
-inline bool read_kv_shape(const abi::TensorView& cache, const abi::TensorView* scale, bool keys, KvShape& shape) {
-  if (cache.rank != 4 || !is_contiguous(cache) || cache.dtype != (scale == nullptr ? DType::f16 : DType::i8))
-    return false;
-  const int64_t pages = cache.shape[0], heads = cache.shape[1], dim = cache.shape[keys ? 2 : 3],
-                page = cache.shape[keys ? 3 : 2];
+// Nothing for a dtype that no cache has.
+inline std::optional<KvType> kv_type_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return KvType::kF32;
+    case DType::bf16:
+      return KvType::kBf16;
+    case DType::f16:
+      return KvType::kF16;
+    case DType::i8:
+      return KvType::kI8;
+    case DType::u8:
+      return KvType::kU4;
+    default:
+      return std::nullopt;
+  }
+}
+// The suffix of kernels' names.
+constexpr const char* type_suffix(KvType type) {
+  constexpr const char* kNames[] = {"f16", "i8", "f32", "bf16", "u4"};
+  return kNames[static_cast<int>(type)];
+}
+
+// The type and shape of one side of a cache; false where `cache` (and `scale`, null for types without) is not one.
+inline bool read_kv_shape(const abi::TensorView& cache, const abi::TensorView* scale, bool keys, KvShape& shape,
+                          KvType& kv_type) {
+  const std::optional<KvType> type = kv_type_of(cache.dtype);
+  if (cache.rank != 4 || !is_contiguous(cache) || !type || has_scales(*type) != (scale != nullptr)) return false;
+  kv_type = *type;
+  const int64_t pages = cache.shape[0], heads = cache.shape[1],
+                dim = cache.shape[keys ? 2 : 3] * (kv_type == KvType::kU4 ? 2 : 1), page = cache.shape[keys ? 3 : 2];
   if (pages < 1 || heads < 1 || dim < 1 || dim > (keys ? kMaxHeadDim : kMaxValueDim) ||
       !std::has_single_bit(static_cast<uint64_t>(page)))
     return false;

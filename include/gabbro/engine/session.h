@@ -49,7 +49,8 @@ struct LoadOptions {
   int threads = 0;              // of a CPU device; 0: one per physical core
   int64_t context = 0;          // tokens; 0: the smaller of what the model was trained for and 4096
   int64_t sequences = 1;        // of that context whose keys and values the cache holds together
-  DType kv_type = DType::f16;   // or q8_0
+  // Keys and values: f32, bf16, f16, q8_0 or q4_0. None: f16; of encoder-decoders f32.
+  std::optional<DType> kv_type{};
   // Bytes that the model may take on the device (on a CPU: the process), with cache and scratch; 0: no limit. Weights
   // that do not fit are streamed: from `host_memory` bytes of pinned host memory, where the device has its own, and
   // from the file.
@@ -105,6 +106,7 @@ struct ModelFacts {
   uint64_t file_bytes = 0;
   uint64_t weight_bytes = 0;        // on the device
   uint64_t bytes_per_token = 0;     // weights read to generate one token, without the KV cache
+  DType kv_type = DType::f16;       // of keys and values
   uint64_t kv_bytes_per_token = 0;  // in all layers; those with a window have only the tokens in it
   uint64_t state_bytes = 0;         // recurrent states of a sequence, whatever its length
   uint64_t cache_bytes = 0;         // keys, values and states of all sequences, where each fills its context

@@ -60,8 +60,9 @@ struct TokenizedText {
 
 class TextEncoder {
  public:
-  // Device, threads, check_weights and progress of LoadOptions count. Throws bad_input that names the file and the
-  // field for one that is not an encoder we can run; kNoDevice as Engine::load.
+  // Device, threads, check_weights and progress of LoadOptions count; a kv_type other than f32 is refused, since an
+  // encoder keeps no keys and values. Throws bad_input that names the file and the field for one that is not an encoder
+  // we can run; kNoDevice as Engine::load.
   static std::shared_ptr<TextEncoder> load(const std::string& path, const LoadOptions& options);
   static std::shared_ptr<TextEncoder> load(const Checkpoint& checkpoint, const LoadOptions& options);
   ~TextEncoder();

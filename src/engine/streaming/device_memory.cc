@@ -21,13 +21,15 @@ uint64_t range_step(Device& device) {
   return device.memory(abi::MemoryKind::kDevice).reserved - before;
 }
 
-// The tensors of a layer's pages, in bytes: half of them keys, but for latents; scales of 8-bit codes besides.
+// The tensors of a layer's pages, in bytes: half of them keys, but for latents; scales of codes besides.
 std::vector<uint64_t> page_tensors(const nn::CacheLayer& layer, DType kv_type, int64_t tokens) {
   if (layer.kind == nn::CacheKind::kState) return {};
   const auto all = static_cast<uint64_t>(nn::KvCacheConfig{.dtype = kv_type}.bytes_per_token(layer) * tokens);
-  constexpr uint64_t kBlock = 32, kBlockBytes = 34;
   std::vector<uint64_t> tensors = {all};
-  if (kv_type == DType::q8_0) tensors = {all / kBlockBytes * kBlock, all / kBlockBytes * (kBlockBytes - kBlock)};
+  if (is_quantized(kv_type)) {
+    const uint64_t scales = all / dtype_info(kv_type).block_bytes * sizeof(uint16_t);
+    tensors = {all - scales, scales};
+  }
   if (layer.kind == nn::CacheKind::kLatent) return tensors;
   std::vector<uint64_t> parts;
   for (const uint64_t bytes : tensors) parts.insert(parts.end(), 2, bytes / 2);

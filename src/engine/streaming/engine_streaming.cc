@@ -29,7 +29,7 @@ std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const Mo
     for (PlacedMatrix& m : matrices) m.experts = 0;
   }
   const CacheSize size = {.context = facts.context, .sequences = facts.sequences, .chunk = kStreamedChunk};
-  const uint64_t cache = cache_bytes(needs, options.kv_type, size, *device);
+  const uint64_t cache = cache_bytes(needs, facts.kv_type, size, *device);
   const FixedMemory fixed = fixed_memory(needs, matrices, *device, cache, facts.context);
   // An integrated GPU, like a CPU, has no memory besides the host's.
   const bool own_memory = !device->host_accessible() && !device->facts().integrated;

@@ -8,12 +8,13 @@
 #include "gabbro/ops/products.h"
 #include "src/base/error.h"
 #include "src/models/encoder/registry.h"
+#include "src/nn/kv_cache.h"
 #include "src/plan/eval.h"
 
 namespace gabbro::encoder {
 
-T5Decoder::T5Decoder(EncoderConfig config, bool scaled, WeightSource& weights)
-    : config_(std::move(config)), scaled_(scaled) {
+T5Decoder::T5Decoder(EncoderConfig config, bool scaled, WeightSource& weights, DType kv_type)
+    : config_(std::move(config)), scaled_(scaled), kv_type_(kv_type) {
   const ModelShape& s = config_.shape;
   config_.buckets.both_directions = false;
   token_embd_ = weights.matrix("token_embd.weight", {s.vocabulary, s.embedding});
@@ -92,43 +93,67 @@ Tensor T5Decoder::forward(const EncoderBatch& batch, const Tensor& states) const
   return head(x);
 }
 
-T5State T5Decoder::begin(const Tensor& states, const std::atomic<bool>* cancel) const {
-  T5State state;
-  std::vector<Tensor> all;
-  for (const Layer& w : layers_) {
-    state.text_keys.push_back(by_head(heads(w.cross.k(states))));
-    state.text_values.push_back(by_head(heads(w.cross.v(states))));
-    all.insert(all.end(), {state.text_keys.back(), state.text_values.back()});
-  }
-  eval(all, cancel);
-  return state;
-}
-
 namespace {
+
+void add_tensors(const std::vector<KvNumbers>& from, std::vector<Tensor>& to) {
+  for (const KvNumbers& numbers : from) {
+    to.push_back(numbers.elements);
+    if (numbers.scales.defined()) to.push_back(numbers.scales);
+  }
+}
 
 constexpr int64_t kLeastRoom = 64;  // tokens: steps share plans until there are more
 
+// A tensor [H, N, ...] with `more` zeros after its tokens; undefined: only these, with the other lengths of `like`.
+Tensor with_room(const Tensor& x, const Tensor& like, int64_t more, const DevicePointer& device) {
+  if (!like.defined()) return {};
+  const Shape shape{like.shape()[0], more, like.shape()[2]};
+  const std::vector<std::byte> zeros(dtype_bytes(like.dtype(), static_cast<size_t>(shape.elements())));
+  const Tensor empty = device->upload(like.dtype(), shape, zeros.data());
+  return x.defined() ? concat({x, empty}, 1) : empty;
+}
+
 // Twice as many tokens.
-void grow(T5State& state, const DevicePointer& device, const std::vector<Tensor>& like) {
+void grow(T5State& state, const DevicePointer& device) {
   const int64_t more = std::max(state.room, kLeastRoom);
-  const Shape shape{like.front().shape()[0], more, like.front().shape()[2]};
-  const std::vector<float> zeros(static_cast<size_t>(shape.elements()), 0.0f);
-  for (std::vector<Tensor>* const all : {&state.keys, &state.values}) {
-    all->resize(like.size());
-    for (Tensor& one : *all) {
-      const Tensor empty = device->upload(DType::f32, shape, zeros.data());
-      one = one.defined() ? concat({one, empty}, 1) : empty;
+  for (std::vector<KvNumbers>* const all : {&state.keys, &state.values}) {
+    all->resize(state.text_keys.size());
+    for (size_t i = 0; i < all->size(); ++i) {
+      KvNumbers& one = (*all)[i];
+      one = {.elements = with_room(one.elements, state.text_keys[i].elements, more, device),
+             .scales = with_room(one.scales, state.text_keys[i].scales, more, device)};
     }
   }
   state.room += more;
 }
 
+// `all` with the numbers of `one` where `here` is true.
+KvNumbers with_token(const Tensor& here, const KvNumbers& one, const KvNumbers& all) {
+  return {.elements = where(here, one.elements, all.elements),
+          .scales = all.scales.defined() ? where(here, one.scales, all.scales) : Tensor()};
+}
+
+Tensor decoded(const KvNumbers& numbers) { return kv_decode(numbers, 2); }
+
 }  // namespace
+
+T5State T5Decoder::begin(const Tensor& states, const std::atomic<bool>* cancel) const {
+  T5State state;
+  for (const Layer& w : layers_) {
+    state.text_keys.push_back(kv_encode(by_head(heads(w.cross.k(states))), kv_type_));
+    state.text_values.push_back(kv_encode(by_head(heads(w.cross.v(states))), kv_type_));
+  }
+  std::vector<Tensor> all;
+  add_tensors(state.text_keys, all);
+  add_tensors(state.text_values, all);
+  eval(all, cancel);
+  return state;
+}
 
 Tensor T5Decoder::step(T5State& state, int32_t token, const std::atomic<bool>* cancel) const {
   const DevicePointer device = token_embd_.device();
   T5State next = state;
-  if (next.length == next.room) grow(next, device, next.text_keys);
+  if (next.length == next.room) grow(next, device);
   const int64_t room = next.room, at = next.length;
   std::vector<int32_t> buckets(static_cast<size_t>(room), 0);
   std::vector<float> unseen(static_cast<size_t>(room), -std::numeric_limits<float>::infinity());
@@ -154,17 +179,17 @@ Tensor T5Decoder::step(T5State& state, int32_t token, const std::atomic<bool>* c
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Layer& w = layers_[i];
     Tensor h = rms_norm(x, w.own.norm, config_.norm_epsilon);
-    next.keys[i] = where(here, by_head(heads(w.own.k(h))), next.keys[i]);      // [H, N, D]
-    next.values[i] = where(here, by_head(heads(w.own.v(h))), next.values[i]);  // [H, N, D]
-    x = x + attended(w.own, h, next.keys[i], next.values[i], mask);
+    next.keys[i] = with_token(here, kv_encode(by_head(heads(w.own.k(h))), kv_type_), next.keys[i]);
+    next.values[i] = with_token(here, kv_encode(by_head(heads(w.own.v(h))), kv_type_), next.values[i]);
+    x = x + attended(w.own, h, decoded(next.keys[i]), decoded(next.values[i]), mask);
     h = rms_norm(x, w.cross.norm, config_.norm_epsilon);
-    x = x + attended(w.cross, h, next.text_keys[i], next.text_values[i], Tensor());
+    x = x + attended(w.cross, h, decoded(next.text_keys[i]), decoded(next.text_values[i]), Tensor());
     x = x + feed_forward(w, x);
   }
   const Tensor logits = head(x);
   std::vector<Tensor> wanted{logits};
-  wanted.insert(wanted.end(), next.keys.begin(), next.keys.end());
-  wanted.insert(wanted.end(), next.values.begin(), next.values.end());
+  add_tensors(next.keys, wanted);
+  add_tensors(next.values, wanted);
   eval(wanted, cancel);
   ++next.length;
   state = std::move(next);
@@ -194,12 +219,15 @@ T5DecoderConfig read_t5_decoder(const Checkpoint& checkpoint) {
 }
 
 T5Model load_t5(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
-                const llm::LoadModelOptions& options) {
+                const llm::LoadModelOptions& options, DType kv_type) {
   const T5DecoderConfig read = read_t5_decoder(checkpoint);
+  const llm::ModelShape& shape = read.config.shape;
+  const nn::CacheLayer cached{.heads = shape.heads, .dimension = shape.head_dimension};
+  nn::require_kv_type(kv_type, std::span(&cached, 1));
   const Family& family = family_of(checkpoint);
   llm::CheckpointWeights weights(checkpoint, family.names, device, options);
   return {.encoder = std::make_unique<Encoder>(family.read_config(checkpoint), weights),
-          .decoder = std::make_unique<T5Decoder>(read.config, read.scaled, weights),
+          .decoder = std::make_unique<T5Decoder>(read.config, read.scaled, weights, kv_type),
           .start_token = read.start_token};
 }
 

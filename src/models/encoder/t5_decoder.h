@@ -2,22 +2,24 @@
 #pragma once
 
 #include "src/models/encoder/encoder.h"
+#include "src/ops/kv_type.h"
 
 namespace gabbro::encoder {
 
 // Keys and values of one text and of the tokens so far.
 struct T5State {
-  std::vector<Tensor> text_keys, text_values;  // by layer [H, S, D], of the encoder's states
-  std::vector<Tensor> keys, values;            // by layer [H, N, D], of tokens; those after `length` are of none
-  int64_t length = 0;                          // tokens
-  int64_t room = 0;                            // N
+  std::vector<KvNumbers> text_keys, text_values;  // by layer [H, S, D], of the encoder's states
+  std::vector<KvNumbers> keys, values;            // by layer [H, N, D], of tokens; those after `length` are of none
+  int64_t length = 0;                             // tokens
+  int64_t room = 0;                               // N
 };
 
 class T5Decoder {
  public:
   // `config` is the encoder's, with the decoder's number of layers in shape.layers. Asks `weights` for the decoder's
-  // tensors; without a head in them it is the token embeddings. `scaled`: the states before it by 1/sqrt(C).
-  T5Decoder(EncoderConfig config, bool scaled, WeightSource& weights);
+  // tensors; without a head in them it is the token embeddings. `scaled`: the states before it by 1/sqrt(C). `kv_type`:
+  // of the keys and values of a T5State.
+  T5Decoder(EncoderConfig config, bool scaled, WeightSource& weights, DType kv_type = DType::f32);
 
   // Logits [T, V] of one text's tokens, after `states` [S, C] of the encoder. ids and positions as make_batch has them.
   Tensor forward(const EncoderBatch& batch, const Tensor& states) const;
@@ -53,6 +55,7 @@ class T5Decoder {
 
   EncoderConfig config_;
   bool scaled_;
+  DType kv_type_;
   Tensor token_embd_;    // [V, C]
   Tensor bias_buckets_;  // f32 [buckets, H]
   std::vector<Layer> layers_;
@@ -69,13 +72,14 @@ struct T5DecoderConfig {
 T5DecoderConfig read_t5_decoder(const Checkpoint& checkpoint);
 bool has_t5_decoder(const Checkpoint& checkpoint);  // whether a checkpoint is a T5 with a decoder
 
-// Encoder and decoder of a checkpoint that has both. Throws bad_input for one without, and as load_encoder does.
+// Encoder and decoder of a checkpoint that has both. Throws bad_input for one without, and as load_encoder and
+// nn::require_kv_type do.
 struct T5Model {
   std::unique_ptr<Encoder> encoder;
   std::unique_ptr<T5Decoder> decoder;
   int32_t start_token = 0;  // that the decoder begins with
 };
 T5Model load_t5(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
-                const llm::LoadModelOptions& options);
+                const llm::LoadModelOptions& options, DType kv_type = DType::f32);
 
 }  // namespace gabbro::encoder

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "backends/common/attention_request.h"
-#include "backends/cpu/kernels/attention/kv_cache.h"
+#include "backends/cpu/kernels/attention/kv_convert.h"
 #include "backends/cpu/kernels/matmul/product_tile.h"
 #include "backends/cpu/kernels/recurrence_kernels.h"
 #include "backends/cpu/simd/math.h"
@@ -88,7 +88,8 @@ class Attention : public Kernel {
     worker_floats_ = Workspace::size(plan_);
     if (plan_.max_splits > 1) partial_floats_ = plan_.tokens * plan_.heads * (plan_.padded + kLanes);
     scratch_bytes = sizeof(float) * static_cast<size_t>(workers * worker_floats_ + plan_.max_splits * partial_floats_);
-    implementation = std::string(plan_.latent ? "latent_attention " : "attention ") + (plan_.kv.bytes ? "i8" : "f16");
+    implementation =
+        std::string(plan_.latent ? "latent_attention " : "attention ") + std::string(dtype_name(plan_.kv.dtype));
   }
 
   void run(const abi::Launch& launch, Worker& worker) const override {
@@ -133,14 +134,14 @@ class Attention : public Kernel {
           q(static_cast<const float*>(launch.inputs[In::kQ].data)),
           k_cache(launch.inputs[In::kKeys].data),
           v_cache(launch.inputs[In::kValues].data),
-          k_scale(plan.kv.bytes ? launch.inputs[In::kKeyScale].data : nullptr),
-          v_scale(plan.kv.bytes ? launch.inputs[In::kValueScale].data : nullptr),
+          k_scale(plan.kv.scaled() ? launch.inputs[In::kKeyScale].data : nullptr),
+          v_scale(plan.kv.scaled() ? launch.inputs[In::kValueScale].data : nullptr),
           table{static_cast<const int32_t*>(launch.inputs[In::kPageTable].data), launch.inputs[In::kPageTable].shape[0],
                 launch.inputs[In::kPageTable].shape[1]},
           sequence(static_cast<const int32_t*>(launch.inputs[In::kSequence].data)),
           positions(static_cast<const int32_t*>(launch.inputs[In::kPositions].data)),
           sinks(plan.sinks
-                    ? static_cast<const float*>(launch.inputs[plan.kv.bytes ? In::kScaledCount : In::kCount].data)
+                    ? static_cast<const float*>(launch.inputs[plan.kv.scaled() ? In::kScaledCount : In::kCount].data)
                     : nullptr),
           out(static_cast<float*>(launch.outputs[0].data)) {}
 
@@ -267,7 +268,8 @@ class Attention : public Kernel {
     const int rows = static_cast<int>(run.count * plan_.group);
     if (rows <= kTileRows && first) prefetch_values(values, blocks);
     // One block of rows uses each element once: converting it on the way into the registers saves the detour.
-    const bool direct = rows <= kTileRows && !plan_.kv.bytes && plan_.padded == plan_.kv.dim && !plan_.latent;
+    const bool direct =
+        rows <= kTileRows && plan_.kv.dtype == DType::f16 && plan_.padded == plan_.kv.dim && !plan_.latent;
     if (!direct) convert(space, keys, values, blocks, end - base);
     if (direct) {
       direct_scores(space, rows, keys, blocks, distance(keys[0], keys_at(step, run, next.head, next.base)));
@@ -286,7 +288,7 @@ class Attention : public Kernel {
   // With few queries the cache comes from memory at the pace of a tile's arithmetic: while the scores are computed, the
   // values are on their way (one token of 128 keys, Zen 3: 5.8 to 5.1 µs).
   void prefetch_values(const KvBlock* values, int blocks) const {
-    const int64_t block_bytes = kLanes * plan_.kv.dim * (plan_.kv.bytes ? 1 : 2);
+    const int64_t block_bytes = kLanes * plan_.kv.rows() * plan_.kv.element_bytes();
     for (int i = 0; i < blocks; ++i) {
       for (int64_t at = 0; at < block_bytes; at += 64) prefetch(static_cast<const char*>(values[i].data) + at);
     }
@@ -471,19 +473,19 @@ class Attention : public Kernel {
 
 KernelPointer make_any(const abi::KernelRequest& request, const MakeContext& context, bool latent) {
   using In = abi::AttentionInput;
-  const bool bytes = In::is_scaled(request), sinks = In::has_sinks(request);
-  const int count = bytes ? In::kScaledCount : In::kCount;
+  const bool scaled = In::is_scaled(request), sinks = In::has_sinks(request);
+  const int count = scaled ? In::kScaledCount : In::kCount;
   if (!has_operands(request, count + (sinks ? 1 : 0), 1)) return nullptr;
   const abi::TensorView* in = request.inputs;
   const abi::TensorView& q = in[In::kQ];  // [T, H, D]
   Plan plan;
   KvShape values;
   if (!is_plain(q, DType::f32) || q.rank != 3 || (q.strides[2] != 1 && q.shape[2] != 1)) return nullptr;
-  if (!read_kv_shape(in[In::kKeys], bytes ? &in[In::kKeyScale] : nullptr, !latent, plan.kv)) return nullptr;
+  if (!read_kv_shape(in[In::kKeys], scaled ? &in[In::kKeyScale] : nullptr, !latent, plan.kv)) return nullptr;
   plan.latent = latent;
   plan.values = latent ? integer_attribute(request, "values", 0) : plan.kv.dim;
   if (latent && (plan.kv.heads != 1 || plan.values < 1 || plan.values > plan.kv.dim)) return nullptr;
-  if (!read_kv_shape(in[In::kValues], bytes ? &in[In::kValueScale] : nullptr, false, values) ||
+  if (!read_kv_shape(in[In::kValues], scaled ? &in[In::kValueScale] : nullptr, false, values) ||
       !same_kv(plan.kv, values))
     return nullptr;
   plan.tokens = q.shape[0];

@@ -1,7 +1,7 @@
 // Attention and the KV cache, against the definition in double precision over the cache's own contents.
 #include <gtest/gtest.h>
 
-#include "backends/cpu/kernel_test_util.h"
+#include "backends/cpu/kernels/attention/kv_test_util.h"
 
 namespace gabbro::cpu::test {
 namespace {
@@ -14,7 +14,7 @@ struct Case {
   std::vector<std::vector<int32_t>> positions;  // of each sequence, in the order of the step
   int64_t window = 0;
   double softcap = 0;
-  bool bytes = false;
+  DType type = DType::f16;
   bool shuffled = false;  // tokens of the sequences alternate
 };
 
@@ -28,42 +28,26 @@ std::vector<int32_t> run_of(int32_t first, int32_t count) {
 class Cache {
  public:
   Cache(const Case& c, std::mt19937& generator)
-      : case_(c),
-        longest_(longest(c)),
-        columns_((longest_ + c.page - 1) / c.page + 1),
+      : page_(c.page),
+        columns_((longest(c) + c.page - 1) / c.page + 1),
         sequences_(static_cast<int64_t>(c.positions.size())),
         pages_(sequences_ * columns_ + 3),
-        k(c.bytes ? DType::i8 : DType::f16, {pages_, c.kv_heads, c.dim, c.page}),
-        v(c.bytes ? DType::i8 : DType::f16, {pages_, c.kv_heads, c.page, c.dim}),
-        k_scale(DType::f16, {pages_, c.kv_heads, c.dim / 32, c.page}),
-        v_scale(DType::f16, {pages_, c.kv_heads, c.page, c.dim / 32}),
+        k(c.type, true, pages_, c.kv_heads, c.dim, c.page),
+        v(c.type, false, pages_, c.kv_heads, c.dim, c.page),
         table(DType::i32, {sequences_, columns_}) {
     std::vector<int32_t> order(pages_);
     for (int64_t i = 0; i < pages_; ++i) order[i] = static_cast<int32_t>(i);
     std::shuffle(order.begin(), order.end(), generator);
     for (int64_t i = 0; i < sequences_ * columns_; ++i) table.data<int32_t>()[i] = order[i];
     std::normal_distribution<float> normal;
-    if (c.bytes) {
-      std::uniform_int_distribution<int> byte(-127, 127);
-      for (Tensor* t : {&k, &v}) t->fill<int8_t>([&] { return static_cast<int8_t>(byte(generator)); });
-      for (Tensor* t : {&k_scale, &v_scale}) t->fill<uint16_t>([] { return uint16_t{0x7e00}; });
-    } else {
-      for (Tensor* t : {&k, &v}) t->fill<uint16_t>([] { return uint16_t{0x7e00}; });
-    }
+    for (KvSideUnderTest* side : {&k, &v}) side->fill_with_nan(generator);
     for (int64_t s = 0; s < sequences_; ++s) {
       const auto& positions = c.positions[s];
       const int64_t last = positions.empty() ? -1 : *std::max_element(positions.begin(), positions.end());
       for (int64_t t = 0; t <= last; ++t) {
         for (int64_t g = 0; g < c.kv_heads; ++g) {
           for (int64_t d = 0; d < c.dim; ++d) {
-            if (!c.bytes) {
-              k.data<uint16_t>()[key_at(s, g, d, t)] = float_to_half_bits(normal(generator));
-              v.data<uint16_t>()[value_at(s, g, d, t)] = float_to_half_bits(normal(generator));
-            } else if (d % 32 == 0) {
-              k_scale.data<uint16_t>()[key_scale_at(s, g, d, t)] = float_to_half_bits(std::abs(normal(generator)) / 64);
-              v_scale.data<uint16_t>()[value_scale_at(s, g, d, t)] =
-                  float_to_half_bits(std::abs(normal(generator)) / 64);
-            }
+            for (KvSideUnderTest* side : {&k, &v}) side->set(place(s, g, d, t), normal(generator));
           }
         }
       }
@@ -78,42 +62,21 @@ class Cache {
     return most;
   }
 
-  int64_t page_of(int64_t s, int64_t t) { return table.data<int32_t>()[s * columns_ + t / case_.page]; }
-  int64_t key_at(int64_t s, int64_t g, int64_t d, int64_t t) {
-    return ((page_of(s, t) * case_.kv_heads + g) * case_.dim + d) * case_.page + t % case_.page;
+  KvSideUnderTest::Place place(int64_t s, int64_t g, int64_t d, int64_t t) {
+    return {.page = table.data<int32_t>()[s * columns_ + t / page_], .head = g, .slot = t % page_, .d = d};
   }
-  int64_t value_at(int64_t s, int64_t g, int64_t d, int64_t t) {
-    return ((page_of(s, t) * case_.kv_heads + g) * case_.page + t % case_.page) * case_.dim + d;
-  }
-  int64_t key_scale_at(int64_t s, int64_t g, int64_t d, int64_t t) {
-    return ((page_of(s, t) * case_.kv_heads + g) * (case_.dim / 32) + d / 32) * case_.page + t % case_.page;
-  }
-  int64_t value_scale_at(int64_t s, int64_t g, int64_t d, int64_t t) {
-    return ((page_of(s, t) * case_.kv_heads + g) * case_.page + t % case_.page) * (case_.dim / 32) + d / 32;
-  }
-  double key(int64_t s, int64_t g, int64_t d, int64_t t) {
-    if (!case_.bytes) return half_bits_to_float(k.data<uint16_t>()[key_at(s, g, d, t)]);
-    return k.data<int8_t>()[key_at(s, g, d, t)] *
-           double{half_bits_to_float(k_scale.data<uint16_t>()[key_scale_at(s, g, d, t)])};
-  }
-  double value(int64_t s, int64_t g, int64_t d, int64_t t) {
-    if (!case_.bytes) return half_bits_to_float(v.data<uint16_t>()[value_at(s, g, d, t)]);
-    return v.data<int8_t>()[value_at(s, g, d, t)] *
-           double{half_bits_to_float(v_scale.data<uint16_t>()[value_scale_at(s, g, d, t)])};
-  }
+  double key(int64_t s, int64_t g, int64_t d, int64_t t) { return k.at(place(s, g, d, t)); }
+  double value(int64_t s, int64_t g, int64_t d, int64_t t) { return v.at(place(s, g, d, t)); }
 
  private:
-  Case case_;
-  int64_t longest_;
+  int64_t page_;
   int64_t columns_;
   int64_t sequences_;
   int64_t pages_;
 
  public:
-  Tensor k;
-  Tensor v;
-  Tensor k_scale;
-  Tensor v_scale;
+  KvSideUnderTest k;
+  KvSideUnderTest v;
   Tensor table;
 };
 
@@ -201,10 +164,10 @@ void check(const Case& c) {
   for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
     Tensor out(DType::f32, {count, c.heads, c.dim});
     Call call{.op = "attention",
-              .inputs = {&q, &cache.k, &cache.v, &cache.table, &sequence, &positions},
+              .inputs = {&q, &cache.k.cache, &cache.v.cache, &cache.table, &sequence, &positions},
               .outputs = {&out},
               .attributes = {real("scale", scale), integer("window", c.window), real("softcap", c.softcap)}};
-    if (c.bytes) call.inputs.insert(call.inputs.end(), {&cache.k_scale, &cache.v_scale});
+    if (cache.k.scaled()) call.inputs.insert(call.inputs.end(), {&cache.k.scale, &cache.v.scale});
     run(isa, call, pool);
     expect_close(out.values<float>(), expected, [&](size_t i) { return slack[i]; });
   });
@@ -248,9 +211,18 @@ TEST(Attention, window_and_softcap) {
   check({.heads = 4, .kv_heads = 2, .dim = 32, .page = 16, .positions = {run_of(9, 30)}, .softcap = 1.5});
 }
 
-TEST(Attention, q8_0_cache) {
-  check({.heads = 9, .kv_heads = 3, .dim = 64, .page = 16, .positions = {{77}}, .bytes = true});
-  check({.heads = 4, .kv_heads = 2, .dim = 96, .page = 64, .positions = {run_of(33, 40)}, .bytes = true});
+TEST(Attention, caches_of_each_type) {
+  for (const DType type : kCacheTypes) {
+    SCOPED_TRACE(dtype_name(type));
+    check({.heads = 9, .kv_heads = 3, .dim = 64, .page = 16, .positions = {{77}}, .type = type});
+    check({.heads = 4, .kv_heads = 2, .dim = 96, .page = 64, .positions = {run_of(33, 40)}, .type = type});
+    check({.heads = 2, .kv_heads = 1, .dim = 32, .page = 64, .positions = {{2500}}, .window = 1100, .type = type});
+  }
+  for (const DType type : {DType::f32, DType::bf16}) {
+    SCOPED_TRACE(dtype_name(type));
+    check({.heads = 2, .kv_heads = 1, .dim = 17, .page = 16, .positions = {run_of(20, 13)}, .type = type});
+    check({.heads = 2, .kv_heads = 2, .dim = 7, .page = 16, .positions = {{37}}, .type = type});
+  }
 }
 
 TEST(Attention, sequences_mixed_in_one_step) {
@@ -302,7 +274,8 @@ TEST(Attention, refuses_what_it_cannot_do) {
   EXPECT_FALSE(made({1, 4, 32}, {2, 2, 32, 24}, {2, 2, 24, 32})) << "page is no power of two";
   EXPECT_FALSE(made({1, 4, 32}, {2, 2, 32, 8}, {2, 2, 8, 32})) << "page is too small";
   EXPECT_FALSE(made({1, 4, 32}, {2, 2, 32, 16}, {3, 2, 16, 32})) << "keys and values differ";
-  EXPECT_FALSE(made({1, 4, 32}, {2, 2, 32, 16}, {2, 2, 16, 32}, DType::f32)) << "cache of f32";
+  EXPECT_FALSE(made({1, 4, 32}, {2, 2, 32, 16}, {2, 2, 16, 32}, DType::i8)) << "i8 without scales";
+  EXPECT_FALSE(made({1, 4, 32}, {2, 2, 32, 16}, {2, 2, 16, 32}, DType::f64)) << "cache of f64";
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-// One side (keys or values) of the paged KV cache: addresses of a token's elements, and blocks of 16 tokens converted
-// to f32. The layout is in docs/fused_ops.md. Page numbers out of range are clamped to the cache; positions are the
-// caller's.
+// One side (keys or values) of the paged KV cache: addresses of a token's elements, and f16 operands of products. The
+// layout is in docs/fused_ops.md. Page numbers out of range are clamped to the cache; positions are the caller's.
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "backends/common/request.h"
@@ -12,27 +12,34 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-inline constexpr int kScaleGroup = 32;  // elements of D that share a scale in an i8 cache
+inline constexpr int kScaleGroup = 32;  // elements of D that share a scale in a cache of i8 or u8
 
 struct KvShape {
   int64_t pages = 0;
-  int64_t heads = 0;   // G
-  int64_t dim = 0;     // D
-  int64_t page = 0;    // P
-  int shift = 0;       // log2 P
-  bool bytes = false;  // i8 with scales, else f16
+  int64_t heads = 0;         // G
+  int64_t dim = 0;           // D
+  int64_t page = 0;          // P
+  int shift = 0;             // log2 P
+  DType dtype = DType::f16;  // f32, bf16, f16; with scales i8, or u8 of two elements each
+
+  bool scaled() const { return dtype == DType::i8 || dtype == DType::u8; }
+  int64_t rows() const { return dtype == DType::u8 ? dim / 2 : dim; }  // stored elements of a token's head
+  int64_t element_bytes() const { return dtype == DType::f32 ? 4 : scaled() ? 1 : 2; }
 };
 
-// False where `cache` (and `scale`, null for f16) is not one. Keys are [pages, G, D, P], values [pages, G, P, D].
+// False where `cache` (and `scale`, null for plain elements) is not one. Keys are [pages, G, D, P], values
+// [pages, G, P, D]; with u8 D/2 instead of D.
 inline bool read_kv_shape(const abi::TensorView& cache, const abi::TensorView* scale, bool keys, KvShape& shape) {
   if (cache.rank != 4 || !is_contiguous(cache)) return false;
-  if (cache.dtype != (scale == nullptr ? DType::f16 : DType::i8)) return false;
+  const DType dtype = cache.dtype;
+  const bool plain = dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+  if (scale == nullptr ? !plain : dtype != DType::i8 && dtype != DType::u8) return false;
   const int page_axis = keys ? 3 : 2;
   shape = {.pages = cache.shape[0],
            .heads = cache.shape[1],
-           .dim = cache.shape[keys ? 2 : 3],
+           .dim = cache.shape[keys ? 2 : 3] * (dtype == DType::u8 ? 2 : 1),
            .page = cache.shape[page_axis],
-           .bytes = scale != nullptr};
+           .dtype = dtype};
   if (shape.page < kLanes || !std::has_single_bit(static_cast<uint64_t>(shape.page))) return false;
   if (shape.pages < 1 || shape.heads < 1 || shape.dim < 1) return false;
   shape.shift = std::countr_zero(static_cast<uint64_t>(shape.page));
@@ -44,71 +51,30 @@ inline bool read_kv_shape(const abi::TensorView& cache, const abi::TensorView* s
 }
 
 inline bool same_kv(const KvShape& a, const KvShape& b) {
-  return a.pages == b.pages && a.heads == b.heads && a.dim == b.dim && a.page == b.page && a.bytes == b.bytes;
+  return a.pages == b.pages && a.heads == b.heads && a.dim == b.dim && a.page == b.page && a.dtype == b.dtype;
 }
 
 // Sixteen tokens of one head, beginning at a multiple of 16.
 struct KvBlock {
-  const void* data;       // keys: element d of token j at d·P + j; values: at j·D + d
+  const void* data;       // keys: stored element r of token j at r·P + j; values: at j·rows + r
   const uint16_t* scale;  // keys: group i of token j at i·P + j; values: at j·(D/32) + i
 };
 
+inline KvBlock kv_block(const KvShape& shape, const void* cache, const void* scale, int64_t element, int64_t group) {
+  const void* data = static_cast<const std::byte*>(cache) + element * shape.element_bytes();
+  return {data, shape.scaled() ? static_cast<const uint16_t*>(scale) + group : nullptr};
+}
+
 inline KvBlock key_block(const KvShape& shape, const void* cache, const void* scale, int64_t page, int64_t head,
                          int64_t slot) {
-  const int64_t at = (page * shape.heads + head) * shape.dim * shape.page + slot;
-  if (!shape.bytes) return {static_cast<const uint16_t*>(cache) + at, nullptr};
-  const int64_t group = (page * shape.heads + head) * (shape.dim / kScaleGroup) * shape.page + slot;
-  return {static_cast<const int8_t*>(cache) + at, static_cast<const uint16_t*>(scale) + group};
+  const int64_t index = (page * shape.heads + head) * shape.page;
+  return kv_block(shape, cache, scale, index * shape.rows() + slot, index * (shape.dim / kScaleGroup) + slot);
 }
 
 inline KvBlock value_block(const KvShape& shape, const void* cache, const void* scale, int64_t page, int64_t head,
                            int64_t slot) {
-  const int64_t at = ((page * shape.heads + head) * shape.page + slot) * shape.dim;
-  if (!shape.bytes) return {static_cast<const uint16_t*>(cache) + at, nullptr};
-  const int64_t group = ((page * shape.heads + head) * shape.page + slot) * (shape.dim / kScaleGroup);
-  return {static_cast<const int8_t*>(cache) + at, static_cast<const uint16_t*>(scale) + group};
-}
-
-// out[d·stride + j] = element d of token j.
-inline void convert_keys(const KvShape& shape, const KvBlock& block, float* out, int64_t stride) {
-  if (!shape.bytes) {
-    const auto* data = static_cast<const uint16_t*>(block.data);
-    for (int64_t d = 0; d < shape.dim; ++d) store(out + d * stride, load_half(data + d * shape.page));
-    return;
-  }
-  const auto* data = static_cast<const int8_t*>(block.data);
-  for (int64_t d = 0; d < shape.dim; d += kScaleGroup) {
-    const F32 scale = load_half(block.scale + d / kScaleGroup * shape.page);
-    for (int64_t i = d; i < d + kScaleGroup; ++i)
-      store(out + i * stride, to_f32(load_i8(data + i * shape.page)) * scale);
-  }
-}
-
-// out[j·stride + d] = element d of token j, for the first `tokens` tokens; up to the next multiple of 16 zeros follow.
-inline void convert_values(const KvShape& shape, const KvBlock& block, int tokens, float* out, int64_t stride) {
-  if (!shape.bytes) {
-    const int64_t whole = shape.dim / kLanes * kLanes;
-    for (int j = 0; j < tokens; ++j) {
-      const uint16_t* row = static_cast<const uint16_t*>(block.data) + j * shape.dim;
-      float* to = out + j * stride;
-      for (int64_t d = 0; d < whole; d += kLanes) store(to + d, load_half(row + d));
-      if (whole == shape.dim) continue;
-      uint16_t tail[kLanes] = {};
-      for (int64_t d = whole; d < shape.dim; ++d) tail[d - whole] = row[d];
-      store(to + whole, load_half(tail));
-    }
-    return;
-  }
-  const int64_t groups = shape.dim / kScaleGroup;
-  for (int j = 0; j < tokens; ++j) {
-    const int8_t* row = static_cast<const int8_t*>(block.data) + j * shape.dim;
-    for (int64_t group = 0; group < groups; ++group) {
-      const F32 scale = splat(half_bits_to_float(block.scale[j * groups + group]));
-      for (int64_t d = group * kScaleGroup; d < (group + 1) * kScaleGroup; d += kLanes) {
-        store(out + j * stride + d, to_f32(load_i8(row + d)) * scale);
-      }
-    }
-  }
+  const int64_t index = (page * shape.heads + head) * shape.page + slot;
+  return kv_block(shape, cache, scale, index * shape.rows(), index * (shape.dim / kScaleGroup));
 }
 
 // Up to four adjacent blocks as operands of a register tile, converted on the fly (f16; D a multiple of 16). With each

@@ -75,7 +75,7 @@ class KvWrite : public Kernel {
 
   void run(const abi::Launch& launch, Worker& worker) const override {
     using In = abi::KvWriteInput;
-    const KvTarget target{launch.inputs[In::kCache].data, shape_.bytes ? launch.inputs[In::kScale].data : nullptr};
+    const KvTarget target{launch.inputs[In::kCache].data, shape_.scaled() ? launch.inputs[In::kScale].data : nullptr};
     const auto* x = static_cast<const float*>(launch.inputs[In::kX].data);
     const PageTable table = page_table(launch.inputs[In::kPageTable]);
     const auto* sequence = static_cast<const int32_t*>(launch.inputs[In::kSequence].data);
@@ -98,7 +98,7 @@ class RopeKvWrite : public Kernel {
  public:
   RopeKvWrite(const Heads& q, const Heads& k, const Heads& v, const RopeShape& rope, const KvShape& kv)
       : q_(q), k_(k), v_(v), rope_(rope), kv_(kv) {
-    implementation = std::string("rope_kv_write ") + (kv.bytes ? "i8" : "f16");
+    implementation = std::string("rope_kv_write ") + std::string(dtype_name(kv.dtype));
     bytes = 8.0 * static_cast<double>(q.total()) + 6.0 * static_cast<double>(k.total() + v.total());
     flops = 3.0 * static_cast<double>(q.total() + k.total());
   }
@@ -113,8 +113,9 @@ class RopeKvWrite : public Kernel {
     const auto* v = static_cast<const float*>(launch.inputs[In::kV].data);
     const auto* positions = static_cast<const int32_t*>(launch.inputs[In::kPositions].data);
     const auto* frequencies = static_cast<const float*>(launch.inputs[In::kFrequencies].data);
-    const KvTarget keys{launch.inputs[In::kKeys].data, kv_.bytes ? launch.inputs[In::kKeyScale].data : nullptr};
-    const KvTarget values{launch.inputs[In::kValues].data, kv_.bytes ? launch.inputs[In::kValueScale].data : nullptr};
+    const KvTarget keys{launch.inputs[In::kKeys].data, kv_.scaled() ? launch.inputs[In::kKeyScale].data : nullptr};
+    const KvTarget values{launch.inputs[In::kValues].data,
+                          kv_.scaled() ? launch.inputs[In::kValueScale].data : nullptr};
     const PageTable table = page_table(launch.inputs[In::kPageTable]);
     const auto* sequence = static_cast<const int32_t*>(launch.inputs[In::kSequence].data);
     auto* y = static_cast<float*>(launch.outputs[0].data);
@@ -167,25 +168,26 @@ KernelPointer make_rope(const abi::KernelRequest& request, const MakeContext&) {
 
 KernelPointer make_kv_write(const abi::KernelRequest& request, const MakeContext&) {
   using In = abi::KvWriteInput;
-  const bool bytes = request.input_count == In::kScaledCount;
-  if (!has_operands(request, bytes ? In::kScaledCount : In::kCount, bytes ? 2 : 1)) return nullptr;
+  const bool scaled = request.input_count == In::kScaledCount;
+  if (!has_operands(request, scaled ? In::kScaledCount : In::kCount, scaled ? 2 : 1)) return nullptr;
   const abi::TensorView* in = request.inputs;
   const bool keys = integer_attribute(request, "keys", 0) != 0;
   Heads x;
   KvShape shape;
-  if (!read_kv_shape(in[In::kCache], bytes ? &in[In::kScale] : nullptr, keys, shape) || !read_heads(in[In::kX], x))
+  if (!read_kv_shape(in[In::kCache], scaled ? &in[In::kScale] : nullptr, keys, shape) || !read_heads(in[In::kX], x))
     return nullptr;
   if (x.heads != shape.heads || x.dim != shape.dim || !is_page_table(in[In::kPageTable])) return nullptr;
   if (!is_ids(in[In::kSequence], x.tokens) || !is_ids(in[In::kPositions], x.tokens)) return nullptr;
-  if (!(bytes ? has_aliases(request, 0, {In::kCache, In::kScale}) : has_aliases(request, 0, {In::kCache})))
+  if (!(scaled ? has_aliases(request, 0, {In::kCache, In::kScale}) : has_aliases(request, 0, {In::kCache})))
     return nullptr;
   return std::make_unique<KvWrite>(x, shape, keys);
 }
 
 KernelPointer make_rope_kv_write(const abi::KernelRequest& request, const MakeContext&) {
   using In = abi::RopeKvInput;
-  const bool bytes = request.input_count == In::kScaledCount;
-  if (!has_operands(request, bytes ? In::kScaledCount : In::kCount, bytes ? 5 : 3) || !abi::writes_kv(request, bytes))
+  const bool scaled = request.input_count == In::kScaledCount;
+  if (!has_operands(request, scaled ? In::kScaledCount : In::kCount, scaled ? 5 : 3) ||
+      !abi::writes_kv(request, scaled))
     return nullptr;
   const abi::TensorView* in = request.inputs;
   Heads q;
@@ -195,8 +197,8 @@ KernelPointer make_rope_kv_write(const abi::KernelRequest& request, const MakeCo
   KvShape keys;
   KvShape values;
   if (!read_heads(in[In::kQ], q) || !read_heads(in[In::kK], k) || !read_heads(in[In::kV], v)) return nullptr;
-  if (!read_kv_shape(in[In::kKeys], bytes ? &in[In::kKeyScale] : nullptr, true, keys)) return nullptr;
-  if (!read_kv_shape(in[In::kValues], bytes ? &in[In::kValueScale] : nullptr, false, values) || !same_kv(keys, values))
+  if (!read_kv_shape(in[In::kKeys], scaled ? &in[In::kKeyScale] : nullptr, true, keys)) return nullptr;
+  if (!read_kv_shape(in[In::kValues], scaled ? &in[In::kValueScale] : nullptr, false, values) || !same_kv(keys, values))
     return nullptr;
   for (const Heads* x : {&k, &v}) {
     if (x->tokens != q.tokens || x->heads != keys.heads || x->dim != keys.dim) return nullptr;

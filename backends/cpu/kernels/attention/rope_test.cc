@@ -1,7 +1,7 @@
 // rope, kv_write and rope_kv_write against their definitions in double precision.
 #include <gtest/gtest.h>
 
-#include "backends/cpu/kernel_test_util.h"
+#include "backends/cpu/kernels/attention/kv_test_util.h"
 
 namespace gabbro::cpu::test {
 namespace {
@@ -88,23 +88,46 @@ TEST(Rope, all_positions_and_shapes) {
 }
 
 struct CacheCase {
-  bool bytes;
+  DType type;
   int64_t heads, dim, page;
 };
+
+// The most that a stored number may be away from x, where `group` are the numbers that share its scale: half a unit in
+// the last place of a plain type (and below the least normal one, 2^-25 of f16). Of i8 half a step, which is the
+// largest by 127, and of u4 a whole step, which is the largest by 8: the largest itself has the code 0, and one of its
+// size and the other sign the code 15, one step short. A scale is rounded to f16.
+double stored_tolerance(DType type, double x, std::span<const float> group) {
+  double largest = 0;
+  for (const float y : group) largest = std::max<double>(largest, std::abs(y));
+  switch (type) {
+    case DType::f32:
+      return 0;
+    case DType::bf16:
+      return std::abs(x) * 0x1p-8;
+    case DType::f16:
+      return std::abs(x) * 0x1p-11 + 0x1p-25;
+    case DType::i8:
+      return largest / 127 * 0.5 + largest * 0x1p-11;
+    default:
+      return largest / 8 + largest * 0x1p-11;
+  }
+}
 
 // Writing, then reading back through the page table: the rounded value where the token is, nothing anywhere else.
 TEST(KvWrite, puts_each_token_in_its_place) {
   std::mt19937 generator(6);
-  for (const CacheCase& c : {CacheCase{false, 3, 64, 16}, CacheCase{false, 1, 37, 32}, CacheCase{true, 2, 64, 16},
-                             CacheCase{true, 1, 32, 64}}) {
+  std::vector<CacheCase> cases = {{DType::f16, 1, 37, 32}, {DType::f32, 1, 37, 32}, {DType::bf16, 2, 19, 16}};
+  for (const DType type : kCacheTypes) {
+    cases.push_back({type, 3, 64, 16});
+    cases.push_back({type, 1, 32, 64});
+  }
+  for (const CacheCase& c : cases) {
     for (const bool keys : {true, false}) {
-      SCOPED_TRACE(std::string(c.bytes ? "i8" : "f16") + (keys ? " keys" : " values"));
+      SCOPED_TRACE(std::string(dtype_name(c.type)) + (keys ? " keys" : " values"));
       const std::vector<int32_t> sequences = {0, 0, 1, 1, 0, -1, 7, 1, 0};
       const std::vector<int32_t> positions = {0, 17, 3, 15, 31, 2, 2, -1, 4000};
       const std::vector<int32_t> pages = {4, 1, 2, 99};  // two sequences of two pages; one is out of range
       const auto tokens = static_cast<int64_t>(positions.size());
-      const Shape shape = keys ? Shape{5, c.heads, c.dim, c.page} : Shape{5, c.heads, c.page, c.dim};
-      const Shape scale_shape = keys ? Shape{5, c.heads, c.dim / 32, c.page} : Shape{5, c.heads, c.page, c.dim / 32};
       Tensor x(DType::f32, {tokens, c.heads, c.dim});
       x.random(generator);
       std::fill_n(x.data<float>(), 32, 0.0f);  // a group without a largest element
@@ -113,45 +136,37 @@ TEST(KvWrite, puts_each_token_in_its_place) {
       Tensor sequence = ids_of(sequences);
       Tensor ids = ids_of(positions);
       for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
-        Tensor cache(c.bytes ? DType::i8 : DType::f16, shape);
-        Tensor scale(DType::f16, scale_shape);
-        Call call{"kv_write", {&cache, &x, &table, &sequence, &ids}, {&cache}, {integer("keys", keys)}};
-        if (c.bytes) {
-          call.inputs.push_back(&scale);
-          call.outputs.push_back(&scale);
+        KvSideUnderTest side(c.type, keys, 5, c.heads, c.dim, c.page), before = side;
+        Call call{"kv_write", {&side.cache, &x, &table, &sequence, &ids}, {&side.cache}, {integer("keys", keys)}};
+        if (side.scaled()) {
+          call.inputs.push_back(&side.scale);
+          call.outputs.push_back(&side.scale);
         }
         run(isa, call, pool);
-        std::vector<double> expected(cache.count(), 0.0);
-        std::vector<double> tolerance(cache.count(), 0.0);
+        std::vector<double> expected, tolerance;
+        std::vector<float> actual;
+        std::vector<KvSideUnderTest::Place> written;
         for (int64_t t = 0; t < tokens; ++t) {
           if (sequences[t] < 0 || sequences[t] > 1 || positions[t] < 0 || positions[t] >= 2 * c.page) continue;
           const int64_t page = pages[sequences[t] * 2 + positions[t] / c.page];
           if (page > 4) continue;
           for (int64_t h = 0; h < c.heads; ++h) {
+            const float* head = x.data<float>() + (t * c.heads + h) * c.dim;
             for (int64_t d = 0; d < c.dim; ++d) {
-              const int64_t slot = positions[t] % c.page;
-              const int64_t at = keys ? ((page * c.heads + h) * c.dim + d) * c.page + slot
-                                      : ((page * c.heads + h) * c.page + slot) * c.dim + d;
-              expected[at] = x.at<float>((t * c.heads + h) * c.dim + d);
-              double largest = 0;
-              for (int64_t i = d / 32 * 32; i < std::min(c.dim, d / 32 * 32 + 32); ++i) {
-                largest = std::max<double>(largest, std::abs(x.at<float>((t * c.heads + h) * c.dim + i)));
-              }
-              // Half of a step of f16 (2⁻¹¹), or of a scale, which is itself rounded to f16.
-              tolerance[at] = c.bytes ? largest / 127 * 0.5 + largest * 0x1p-11 : std::abs(expected[at]) * 0x1p-11;
+              const KvSideUnderTest::Place place = {.page = page, .head = h, .slot = positions[t] % c.page, .d = d};
+              const int64_t group = d / 32 * 32;
+              expected.push_back(head[d]);
+              tolerance.push_back(stored_tolerance(
+                  c.type, head[d], {head + group, static_cast<size_t>(std::min<int64_t>(32, c.dim - group))}));
+              actual.push_back(static_cast<float>(side.at(place)));
+              written.push_back(place);
             }
           }
         }
-        std::vector<float> actual;
-        for (int64_t i = 0; i < cache.count(); ++i) {
-          if (!c.bytes) {
-            actual.push_back(half_bits_to_float(cache.data<uint16_t>()[i]));
-            continue;
-          }
-          const int64_t groups = keys ? i / c.page / 32 * c.page + i % c.page : i / 32;
-          actual.push_back(cache.data<int8_t>()[i] * half_bits_to_float(scale.data<uint16_t>()[groups]));
-        }
-        expect_close(actual, expected, [&](size_t i) { return tolerance[i] + 1e-7; });
+        expect_close(actual, expected, [&](size_t i) { return tolerance[i] * (1 + 1e-6); });
+        for (const KvSideUnderTest::Place& place : written) side.copy_from(before, place);
+        EXPECT_TRUE(std::ranges::equal(side.cache.memory(), before.cache.memory())) << "written elsewhere";
+        EXPECT_TRUE(std::ranges::equal(side.scale.memory(), before.scale.memory()));
       });
     }
   }
@@ -160,7 +175,8 @@ TEST(KvWrite, puts_each_token_in_its_place) {
 // The fused op does what its three parts do.
 TEST(RopeKvWrite, equals_rope_and_two_writes) {
   std::mt19937 generator(8);
-  for (const bool bytes : {false, true}) {
+  for (const DType type : kCacheTypes) {
+    SCOPED_TRACE(dtype_name(type));
     constexpr int64_t kTokens = 21;
     constexpr int64_t kDim = 64;
     Tensor q(DType::f32, {kTokens, 6, kDim});
@@ -176,28 +192,29 @@ TEST(RopeKvWrite, equals_rope_and_two_writes) {
     Tensor frequencies = vector_of(frequencies_of(32));
     Tensor table(DType::i32, {1, 2});
     table.data<int32_t>()[0] = 2;
-    const DType type = bytes ? DType::i8 : DType::f16;
     for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
       Tensor rotated_q(DType::f32, {kTokens, 6, kDim});
       Tensor rotated_k(DType::f32, {kTokens, 2, kDim});
       Tensor fused_q(DType::f32, {kTokens, 6, kDim});
-      Tensor keys[] = {Tensor(type, {3, 2, kDim, 16}), Tensor(type, {3, 2, kDim, 16})};
-      Tensor values[] = {Tensor(type, {3, 2, 16, kDim}), Tensor(type, {3, 2, 16, kDim})};
-      Tensor key_scale[] = {Tensor(DType::f16, {3, 2, 2, 16}), Tensor(DType::f16, {3, 2, 2, 16})};
-      Tensor value_scale[] = {Tensor(DType::f16, {3, 2, 16, 2}), Tensor(DType::f16, {3, 2, 16, 2})};
+      KvSideUnderTest keys[] = {{type, true, 3, 2, kDim, 16}, {type, true, 3, 2, kDim, 16}};
+      KvSideUnderTest values[] = {{type, false, 3, 2, kDim, 16}, {type, false, 3, 2, kDim, 16}};
       Call fused{"rope_kv_write",
-                 {&q, &k, &v, &positions, &frequencies, &keys[0], &values[0], &table, &sequence},
-                 {&fused_q, &keys[0], &values[0]},
+                 {&q, &k, &v, &positions, &frequencies, &keys[0].cache, &values[0].cache, &table, &sequence},
+                 {&fused_q, &keys[0].cache, &values[0].cache},
                  {integer("interleaved", 1)}};
-      Call write_k{"kv_write", {&keys[1], &rotated_k, &table, &sequence, &positions}, {&keys[1]}, {integer("keys", 1)}};
-      Call write_v{"kv_write", {&values[1], &v, &table, &sequence, &positions}, {&values[1]}, {integer("keys", 0)}};
-      if (bytes) {
-        fused.inputs.insert(fused.inputs.end(), {&key_scale[0], &value_scale[0]});
-        fused.outputs.insert(fused.outputs.end(), {&key_scale[0], &value_scale[0]});
-        write_k.inputs.push_back(&key_scale[1]);
-        write_k.outputs.push_back(&key_scale[1]);
-        write_v.inputs.push_back(&value_scale[1]);
-        write_v.outputs.push_back(&value_scale[1]);
+      Call write_k{"kv_write",
+                   {&keys[1].cache, &rotated_k, &table, &sequence, &positions},
+                   {&keys[1].cache},
+                   {integer("keys", 1)}};
+      Call write_v{
+          "kv_write", {&values[1].cache, &v, &table, &sequence, &positions}, {&values[1].cache}, {integer("keys", 0)}};
+      if (keys[0].scaled()) {
+        fused.inputs.insert(fused.inputs.end(), {&keys[0].scale, &values[0].scale});
+        fused.outputs.insert(fused.outputs.end(), {&keys[0].scale, &values[0].scale});
+        write_k.inputs.push_back(&keys[1].scale);
+        write_k.outputs.push_back(&keys[1].scale);
+        write_v.inputs.push_back(&values[1].scale);
+        write_v.outputs.push_back(&values[1].scale);
       }
       run(isa, fused, pool);
       run(isa, {"rope", {&q, &positions, &frequencies}, {&rotated_q}, {integer("interleaved", 1)}}, pool);
@@ -205,27 +222,33 @@ TEST(RopeKvWrite, equals_rope_and_two_writes) {
       run(isa, write_k, pool);
       run(isa, write_v, pool);
       EXPECT_EQ(fused_q.values<float>(), rotated_q.values<float>());
-      const size_t bytes_of_cache = dtype_bytes(type, static_cast<size_t>(keys[0].count()));
-      EXPECT_EQ(std::memcmp(keys[0].data<char>(), keys[1].data<char>(), bytes_of_cache), 0);
-      EXPECT_EQ(std::memcmp(values[0].data<char>(), values[1].data<char>(), bytes_of_cache), 0);
-      EXPECT_EQ(key_scale[0].values<uint16_t>(), key_scale[1].values<uint16_t>());
-      EXPECT_EQ(value_scale[0].values<uint16_t>(), value_scale[1].values<uint16_t>());
+      for (auto* side : {keys, values}) {
+        EXPECT_TRUE(std::ranges::equal(side[0].cache.memory(), side[1].cache.memory()));
+        EXPECT_TRUE(std::ranges::equal(side[0].scale.memory(), side[1].scale.memory()));
+      }
     });
   }
 }
 
 TEST(KvWrite, of_nan_and_infinity) {
-  for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
-    Tensor x(DType::f32, {1, 1, 32});
-    x.data<float>()[3] = std::numeric_limits<float>::quiet_NaN();
-    x.data<float>()[4] = std::numeric_limits<float>::infinity();
-    Tensor zero = ids_of({0});
-    Tensor table(DType::i32, {1, 1});
-    Tensor cache(DType::i8, {1, 1, 16, 32});
-    Tensor scale(DType::f16, {1, 1, 16, 1});
-    run(isa, {"kv_write", {&cache, &x, &table, &zero, &zero, &scale}, {&cache, &scale}, {integer("keys", 0)}}, pool);
-    EXPECT_FALSE(std::isfinite(half_bits_to_float(scale.at<uint16_t>(0)))) << "the trouble stays visible";
-  });
+  for (const DType type : {DType::i8, DType::u8}) {
+    SCOPED_TRACE(dtype_name(type));
+    for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
+      Tensor x(DType::f32, {1, 1, 32});
+      x.data<float>()[3] = std::numeric_limits<float>::quiet_NaN();
+      x.data<float>()[4] = std::numeric_limits<float>::infinity();
+      Tensor zero = ids_of({0});
+      Tensor table(DType::i32, {1, 1});
+      KvSideUnderTest side(type, false, 1, 1, 32, 16);
+      run(isa,
+          {"kv_write",
+           {&side.cache, &x, &table, &zero, &zero, &side.scale},
+           {&side.cache, &side.scale},
+           {integer("keys", 0)}},
+          pool);
+      EXPECT_FALSE(std::isfinite(side.scale_at({}))) << "the trouble stays visible";
+    });
+  }
 }
 
 }  // namespace
