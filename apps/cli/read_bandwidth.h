@@ -3,8 +3,8 @@
 
 namespace gabbro::cli {
 
-// Bytes per second, the best of a few passes over a buffer that no cache holds; about half a second. 0 where there is
-// too little memory to tell.
+// Bytes per second, the upper quartile of some passes over 24 MiB whose lines are flushed from all caches before each.
+// 0 where the processor cannot flush them, or where there is too little memory.
 double measure_read_bandwidth(int threads);
 
 }  // namespace gabbro::cli

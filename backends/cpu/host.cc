@@ -94,22 +94,11 @@ int Host::cores(const std::vector<int>& processors) const {
   return std::max(1, static_cast<int>(cores));
 }
 
-Host::Memory Host::memory() const {
+AvailableMemory Host::memory() const {
   const std::string info = text("/proc/meminfo");  // in kB
-  Memory memory{.total = number(field(info, "MemTotal")).value_or(0) * 1024,
-                .free = number(field(info, "MemAvailable")).value_or(0) * 1024};
-  for (const std::string& folder : cgroup_folders()) {
-    std::optional<uint64_t> limit = number(text(folder + "/memory.max"));
-    std::optional<uint64_t> used = number(text(folder + "/memory.current"));
-    if (!limit) {
-      limit = number(text(folder + "/memory.limit_in_bytes"));  // without a limit: nearly 2⁶³
-      used = number(text(folder + "/memory.usage_in_bytes"));
-    }
-    if (!limit || *limit >= memory.total) continue;
-    memory.total = *limit;
-    memory.free = std::min(memory.free, *limit - std::min(*limit, used.value_or(0)));
-  }
-  return memory;
+  return within_control_groups({.total = number(field(info, "MemTotal")).value_or(0) * 1024,
+                                .free = number(field(info, "MemAvailable")).value_or(0) * 1024},
+                               [this](const std::string& path) { return text(path); });
 }
 
 std::vector<int> allowed_processors() {

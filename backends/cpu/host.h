@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "src/base/cgroup_memory.h"
+
 namespace gabbro::cpu {
 
 // Reads the files of /proc and /sys under `root`, so that tests can supply other machines.
@@ -17,11 +19,7 @@ class Host {
   // Physical cores among the logical processors `processors`, at most what the cgroup's quota pays for; at least 1.
   int cores(const std::vector<int>& processors) const;
 
-  struct Memory {
-    uint64_t total;  // bytes; the smaller of the machine's and the cgroup's
-    uint64_t free;
-  };
-  Memory memory() const;
+  AvailableMemory memory() const;
 
  private:
   std::string text(const std::string& path) const;

@@ -29,7 +29,7 @@ Status device_facts(int32_t index, abi::DeviceFacts* facts) {
     const Host host;
     std::string reason;
     const IsaTable* isa = choose_isa(std::getenv("GABBRO_CPU"), reason);
-    const Host::Memory memory = host.memory();
+    const AvailableMemory memory = host.memory();
     *facts = {};
     set_text(facts->name, host.processor_name());
     set_text(facts->id, "cpu");

@@ -6,6 +6,7 @@
 
 #include "src/backend/device.h"
 #include "src/backend/discovery/memory_budget.h"
+#include "src/base/cgroup_memory.h"
 #include "src/base/error.h"
 #include "src/models/llm/registry.h"
 #include "src/nn/kv_cache.h"
@@ -110,7 +111,10 @@ uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context, int64_t pa
 uint64_t free_memory(const Device& device) {
   uint64_t free = device.facts().memory_free;
   if (free == 0 || device.host_accessible()) {
-    const uint64_t host = discovery::read_host_memory(discovery::SystemRoot()).available;
+    const discovery::SystemRoot root;
+    const discovery::HostMemory machine = discovery::read_host_memory(root);
+    const auto read = [&](const std::string& path) { return root.read(path).value_or(""); };
+    const uint64_t host = within_control_groups({machine.total, machine.available}, read).free;
     free = free == 0 ? host : std::min(free, host);
   }
   return free;
