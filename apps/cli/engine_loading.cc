@@ -108,7 +108,10 @@ double streamed_share(const ModelFacts& facts, const StreamingWork& work) {
   // Passes of a mixture move other bytes than those of one token without a cache.
   const double passes =
       static_cast<double>(work.bytes) / static_cast<double>(facts.streaming.bytes_per_pass - facts.streaming.cpu_bytes);
-  return facts.streaming.seconds_per_pass * passes / work.seconds;
+  const StreamingFacts& s = facts.streaming;
+  const uint64_t bytes = s.link.starts_with("file") ? s.file_bytes_per_pass : s.bytes_per_pass - s.cpu_bytes;
+  const double link = s.bandwidth > 0 ? static_cast<double>(bytes) / s.bandwidth : 0;
+  return std::max(link, s.cpu_seconds) * passes / work.seconds;
 }
 
 nlohmann::ordered_json streaming_document(const Engine& engine) {

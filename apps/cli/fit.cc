@@ -16,6 +16,7 @@
 #include "src/engine/streaming/device_memory.h"
 #include "src/engine/streaming/host_blocks.h"
 #include "src/engine/streaming/link_probe.h"
+#include "src/engine/streaming/pass_forecast.h"
 #include "src/engine/streaming/placement.h"
 #include "src/hub/model_cache.h"
 #include "src/models/llm/registry.h"
@@ -67,6 +68,7 @@ llm::Blueprint blueprint_of(const FitOptions& o) {
     throw Error(ErrorCode::kBadInput, fmt::format("--params: '{}' is not a number of parameters", o.parameters),
                 "from 10M to 2T: 350M, 3.5B, 70B");
   }
+  if (const llm::Blueprint* published = llm::published_of_size(family, *parameters)) return *published;
   llm::Blueprint blueprint = llm::blueprint_of_size(*parameters);
   blueprint.architecture = family;
   return blueprint;
@@ -139,7 +141,8 @@ struct StreamForecast {
   streaming::Placement placement;
   streaming::LinkSpeeds speeds;
   streaming::HostPlan host;
-  uint64_t least = 0;  // bytes
+  uint64_t least = 0;            // bytes
+  streaming::PassForecast pass;  // of one token
 };
 
 StreamForecast forecast_stream(const Workload& w, const FitOptions& o) {
@@ -160,18 +163,14 @@ StreamForecast forecast_stream(const Workload& w, const FitOptions& o) {
   std::shared_ptr<Device> cpu;
   f.host = streaming::measured_host_plan(f.placement, streaming::largest_file(*checkpoint), *device, host,
                                          o.common.threads, cpu);
+  f.pass = streaming::forecast_pass(f.placement, f.host, streaming::largest_file(*checkpoint), device, cpu,
+                                    o.common.threads, streaming::head_bytes(f.placement, w.needs));
   return f;
 }
 
-// 0: unknown.
-double seconds_per_token(const StreamForecast& f) {
-  const auto time = [](uint64_t bytes, double speed) { return speed > 0 ? static_cast<double>(bytes) / speed : 0; };
-  return std::max({time(f.placement.file_bytes_per_pass, f.speeds.file),
-                   time(f.placement.bytes_per_pass - f.host.moved_bytes, f.speeds.device), f.host.cpu_seconds});
-}
-
 Json stream_document(const StreamForecast& f) {
-  const double seconds = seconds_per_token(f);
+  const auto or_unknown = [](double number) { return number > 0 ? Json(number) : Json(nullptr); };
+  const streaming::PassSpeeds& speeds = f.pass.speeds;
   return {{"device", f.device},
           {"planned_bytes", f.placement.device_bytes()},
           {"least_bytes", f.least},
@@ -183,15 +182,21 @@ Json stream_document(const StreamForecast& f) {
           {"ring_bytes", f.placement.ring_bytes},
           {"bytes_per_pass", f.placement.bytes_per_pass},
           {"file_bytes_per_pass", f.placement.file_bytes_per_pass},
-          {"file_bandwidth", f.speeds.file > 0 ? Json(f.speeds.file) : Json(nullptr)},
-          {"device_bandwidth", f.speeds.device > 0 ? Json(f.speeds.device) : Json(nullptr)},
-          {"seconds_per_token", seconds > 0 ? Json(seconds) : Json(nullptr)}};
+          {"file_bandwidth", or_unknown(f.speeds.file)},
+          {"device_bandwidth", or_unknown(f.speeds.device)},
+          {"multiply_bandwidth", or_unknown(speeds.multiply)},
+          {"pack_bandwidth", or_unknown(speeds.pack)},
+          {"cpu_bandwidth", or_unknown(speeds.cpu)},
+          {"bus_bandwidth_beside", or_unknown(f.host.layers.empty() ? 0 : speeds.links.device)},
+          {"layer_seconds", or_unknown(speeds.layer_seconds)},
+          {"hand_over_seconds", or_unknown(speeds.hand_over_seconds)},
+          {"seconds_per_token", or_unknown(f.pass.seconds)}};
 }
 
 std::string stream_line(const StreamForecast& f, const FitOptions& o) {
   if (!f.placement.streams())
     return fmt::format("\nWith --memory {} all of it stays on {}.\n", o.common.memory, f.device);
-  const double seconds = seconds_per_token(f);
+  const double seconds = f.pass.seconds;
   const std::string cpu = f.host.tokens > 0
                               ? fmt::format(", the CPU computes {} in {} layers for up to {} tokens",
                                             human_bytes(f.host.moved_bytes), f.host.layers.size(), f.host.tokens)
@@ -335,11 +340,13 @@ void add_fit(Command root) {
   add_memory_options(command, o->common);
   add_output_options(command, o->common);
   command.footer(
-      "--params takes any size of the family. Sizes that Llama was published in have that shape; others are "
-      "interpolated between them and have that number of parameters within 2 %.");
+      "--params takes any size of the family. Sizes that a family was published in, within 5 %, have that shape; "
+      "others "
+      "are interpolated between those of Llama and have that number of parameters within 2 %.");
   command.example("gabbro fit MODEL --ctx 8192");
   command.example("gabbro fit MODEL --memory 4GiB");
   command.example("gabbro fit --arch llama --params 13B --type q4_k_m");
+  command.example("gabbro fit --shape qwen3-30b-a3b");
   command.runs([o] {
     if (const std::string problem = plugin_path_problem(); !problem.empty()) report("warning", problem);
     const Workload workload = workload_of(*o);

@@ -1,5 +1,9 @@
 """fit on recorded machines, and bench llm on random weights."""
 import json
+import os
+import pathlib
+import subprocess
+import unittest
 
 import support
 from support import TINY_F16, TINY_Q4_0, TestCase
@@ -110,6 +114,79 @@ class Fit(test_devices.Recorded):
                                  ([TINY_F16, "--type", "q4_0"], "--type"), (["--shape", "llama-8b", "--type", "q9"], "q9"),
                                  (["--shape", "llama-8b", "--ctx", "1000000000"], "exceeds"), (["no-such-model"], "no-such-model")):
             self.fails(2, "fit", *arguments, says=words)
+
+
+MIB = 1 << 20
+
+
+class SmallMachines(TestCase):
+    """fit takes less than 64 MB, and knows the limit of its control group."""
+    QUESTIONS = ([TINY_F16], ["--arch", "llama", "--params", "70B"], ["--shape", "gpt-oss-120b"], [TINY_F16, "--ctx", "512"])
+
+    @unittest.skipIf(support.SANITIZED, "sanitizers take more memory")
+    def test_peak_memory(self):
+        for question in self.QUESTIONS:
+            process = subprocess.Popen([support.PROGRAM, "fit", *question, "--json"], stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            self.assertEqual(status, 0, question)
+            self.assertLess(usage.ru_maxrss * 1024, 64e6, question)
+
+    @unittest.skipIf(support.SANITIZED, "sanitizers take more memory")
+    def test_in_a_control_group(self):
+        group = control_group(64 * MIB)
+        if group is None:
+            self.skipTest("no control group may be made")
+        try:
+            for question in self.QUESTIONS:
+                done = subprocess.run([support.PROGRAM, "fit", *question, "--json"], capture_output=True,
+                                      preexec_fn=lambda: (group / "cgroup.procs").write_text(str(os.getpid())))
+                self.assertEqual(done.returncode, 0, (question, done.stderr))
+                d = json.loads(done.stdout)
+                cpu = next(device for device in d["devices"] if device["id"] == "cpu")
+                self.assertEqual(cpu["memory_total"], 64 * MIB)
+                self.assertLess(cpu["memory_free"], 64 * MIB)
+                self.assertEqual(cpu["fits"], d["total_bytes"] <= cpu["memory_free"])
+                self.assertGreater(cpu["bandwidth"], 1e8)
+        finally:
+            group.rmdir()
+
+
+def control_group(limit):
+    """The folder of a new group with this limit of memory; None where none may be made."""
+    for parent, file in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+        path = pathlib.Path(parent, f"gabbro-test-{os.getpid()}")
+        try:
+            path.mkdir()
+        except OSError:
+            continue
+        try:
+            (path / file).write_text(str(limit))
+            return path
+        except OSError:
+            path.rmdir()
+    return None
+
+
+class PublishedShapes(TestCase):
+    def test_fit_and_bench_know_the_same(self):
+        hint = self.fails(2, "fit", "--shape", "no-such-shape", says="neither a known shape").err.decode()
+        names = hint[hint.index("known: ") + len("known: "):hint.index("; or layers=")].split(", ")
+        for name in ("llama-8b", "mixtral-8x7b", "qwen3-30b-a3b", "gpt-oss-20b", "gpt-oss-120b", "deepseek-v2-lite",
+                     "deepseek-v3", "llama4-scout", "granite-4-h-tiny", "granite-4-h-small", "qwen3-next-80b-a3b",
+                     "lfm2-1.2b", "lfm2-8b-a1b", "falcon-h1-7b", "jamba-1.5-mini", "nemotron-h-8b", "mamba-2.8b"):
+            self.assertIn(name, names)
+        self.assertGreater(len(names), 50)
+        # A shape that is too large for this machine is refused before anything is made.
+        for name in ("gpt-oss-120b", "deepseek-v3", "jamba-1.5-large", "qwen3-235b-a22b", "llama4-maverick"):
+            self.fails(3, "bench", "llm", "--shape", name, "--type", "f16", says=[name, "does not fit cpu"])
+        d = json.loads(self.succeeds("fit", "--arch", "gpt-oss", "--params", "20B", "--json").out)
+        self.assertEqual((d["model"], round(d["parameters"] / 1e9, 2)), ("gpt-oss-20b", 20.91))
+
+    def test_a_hybrid_and_a_mixture_run(self):
+        for shape in ("mamba-130m", "lfm2-350m"):
+            d = json.loads(self.succeeds("bench", "llm", "--shape", shape, "--type", "q4_0", "-p", "4", "-n", "2", "-r", "1",
+                                         "--no-warmup", "--json").out)
+            self.assertTrue(all(row["tokens_per_second"]["median"] > 0 for row in d["results"]))
 
 
 class RandomWeights(TestCase):

@@ -10,6 +10,7 @@
 #include "src/engine/streaming/device_memory.h"
 #include "src/engine/streaming/host_blocks.h"
 #include "src/engine/streaming/link_probe.h"
+#include "src/engine/streaming/pass_forecast.h"
 #include "src/plan/eval.h"
 
 namespace gabbro::streaming {
@@ -56,6 +57,9 @@ std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const Mo
   facts.streaming.cpu_tokens = plan.tokens;
   facts.streaming.cpu_bytes = plan.moved_bytes;
   facts.streaming.cpu_seconds = plan.cpu_seconds;
+  facts.streaming.seconds_per_pass = forecast_pass(placement, plan, largest_file(checkpoint), device, cpu,
+                                                   options.threads, head_bytes(placement, needs))
+                                         .seconds;
   return std::make_unique<WeightStream>(device, std::move(choice));
 }
 
@@ -68,7 +72,6 @@ void start_stream(WeightStream& stream, const Checkpoint& checkpoint, Device& de
   const double from_file = speeds.file > 0 ? static_cast<double>(s.file_bytes_per_pass) / speeds.file : 0;
   const auto moved = static_cast<double>(s.bytes_per_pass - s.cpu_bytes);
   const double to_device = speeds.device > 0 ? moved / speeds.device : 0;
-  s.seconds_per_pass = std::max({from_file, to_device, s.cpu_seconds});
   s.link = from_file >= to_device ? "file (" + started.reader + ")" : "host memory to " + facts.device_id;
   s.bandwidth = from_file >= to_device ? speeds.file : speeds.device;
 }

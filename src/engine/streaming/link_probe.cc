@@ -3,19 +3,26 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
+#include <thread>
+#include <utility>
 
 #include "gabbro/graph/eval.h"
+#include "gabbro/ops/elementwise.h"
 #include "gabbro/ops/neural.h"
+#include "src/backend/published_bandwidth.h"
 #include "src/backend/stream.h"
 #include "src/base/async_reader.h"
+#include "src/base/cache_flush.h"
 #include "src/base/error.h"
 #include "src/base/large_memory.h"
 #include "src/base/mapped_file.h"
@@ -102,43 +109,136 @@ std::string name_of_device(const Device& device) {
   return name;
 }
 
-// Products with a matrix that no cache holds.
+// Products of a CPU with a matrix that is flushed from its caches before each.
 class Products {
  public:
-  Products(Device& cpu, DType dtype) : cpu_(cpu) {
-    constexpr size_t kBytes = size_t{96} << 20;
-    const size_t row = dtype_bytes(dtype, kColumns);
-    const auto rows = static_cast<int64_t>(kBytes / row);
-    bytes_ = static_cast<size_t>(rows) * row;
-    const std::shared_ptr<void> zeros = std::make_shared<std::vector<std::byte>>(bytes_);
-    const auto* const data = static_cast<std::vector<std::byte>*>(zeros.get())->data();
-    weight_ = cpu.upload_matrix(dtype, rows, kColumns, std::shared_ptr<const void>(zeros, data));
+  Products(Device& cpu, DType dtype, size_t bytes) : cpu_(cpu), dtype_(dtype) {
+    const size_t row = dtype_bytes(dtype, kProbeColumns);
+    rows_ = round_up(static_cast<int64_t>(bytes / row), abi::kPackRows);
+    bytes_ = static_cast<size_t>(rows_) * row;
+    device_bytes_ = std::max(cpu.matrix_bytes(dtype, rows_, kProbeColumns), size_t{1});
+    zeros_ = allocate_large(bytes_);
+    std::memset(zeros_.get(), 0, bytes_);
+    weight_ = cpu.upload_matrix(dtype, rows_, kProbeColumns, zeros_);
+    if (device_bytes_ == 1) device_bytes_ = bytes_;
   }
 
-  // Bytes per second.
+  // Bytes per second, as a file has them.
   double speed(int64_t tokens, double seconds) {
-    const std::vector<float> ones(static_cast<size_t>(tokens * kColumns), 1.0f);
-    const Tensor x = cpu_.upload(DType::f32, Shape{tokens, kColumns}, ones.data());
+    const std::vector<float> ones(static_cast<size_t>(tokens * kProbeColumns), 1.0f);
+    const Tensor x = cpu_.upload(DType::f32, Shape{tokens, kProbeColumns}, ones.data());
     const auto multiply = [&] {
       Tensor y = linear(x, weight_);
       eval(std::span(&y, 1));
     };
     multiply();  // the first one makes a plan
-    const auto start = Clock::now();
-    double done = 0;
-    do {
-      multiply();
-      done += static_cast<double>(bytes_);
-    } while (seconds_from(start) < seconds);
-    return done / seconds_from(start);
+    return median_speed(seconds, multiply);
+  }
+
+  // Bytes per second that all threads pack; 0: they are not packed.
+  double pack_speed(double seconds) {
+    if (!weight_.state().spec.packed) return 0;
+    const abi::PackRequest all = {dtype_, rows_, kProbeColumns, 0, rows_};
+    const Device::State& state = cpu_.state();
+    return median_speed(seconds, [&] {
+      check(state.backend->pack(state.device, nullptr, &all, zeros_.get(), weight_.state().storage.get()), "packing");
+    });
+  }
+
+  // Bytes as the device has them for a byte of a file.
+  double device_ratio() const { return static_cast<double>(device_bytes_) / static_cast<double>(bytes_); }
+
+ private:
+  template <class Work>
+  double median_speed(double seconds, const Work& work) {
+    std::vector<double> times;
+    const auto begin = Clock::now();
+    constexpr size_t kLeast = 5;
+    while (times.size() < kLeast || seconds_from(begin) < seconds) {
+      flush_from_caches(weight_.state().storage.get(), device_bytes_);
+      if (zeros_ != weight_.state().storage) flush_from_caches(zeros_.get(), bytes_);
+      const auto start = Clock::now();
+      work();
+      times.push_back(seconds_from(start));
+    }
+    std::ranges::nth_element(times, times.begin() + std::ssize(times) / 2);
+    return static_cast<double>(bytes_) / times[times.size() / 2];
+  }
+
+  Device& cpu_;
+  DType dtype_;
+  int64_t rows_ = 0;
+  size_t bytes_ = 0, device_bytes_ = 0;
+  std::shared_ptr<void> zeros_;
+  Tensor weight_;
+};
+
+// Copies from pinned memory that go on while this is there.
+class CopiesMeanwhile {
+ public:
+  explicit CopiesMeanwhile(Device& device)
+      : bytes_(default_sizes(device, UINT64_MAX).piece_bytes),
+        host_(device.allocate_host(kPieces * bytes_)),
+        target_(device.allocate_unpooled(bytes_)),
+        stream_(device.state().copy_stream(device)) {
+    thread_ = std::thread([this] {
+      auto* const from = static_cast<std::byte*>(host_.get());
+      for (size_t i = 0; !ended_; ++i) {
+        stream_.copy_to_device(target_.get(), from + i % kPieces * bytes_, bytes_);
+        if (i % 2 == 1) stream_.synchronize();
+        copied_ += bytes_;
+      }
+      stream_.synchronize();
+    });
+  }
+  ~CopiesMeanwhile() {
+    ended_ = true;
+    thread_.join();
+  }
+  CopiesMeanwhile(const CopiesMeanwhile&) = delete;
+  CopiesMeanwhile& operator=(const CopiesMeanwhile&) = delete;
+
+  // Bytes per second from the last call, or the beginning, on.
+  double speed() {
+    const double seconds = seconds_from(std::exchange(since_, Clock::now()));
+    return static_cast<double>(copied_.exchange(0)) / seconds;
   }
 
  private:
-  static constexpr int64_t kColumns = 4096;
-  Device& cpu_;
-  size_t bytes_ = 0;
-  Tensor weight_;
+  static constexpr size_t kPieces = 16;  // more than a cache holds
+  size_t bytes_;
+  std::shared_ptr<void> host_, target_;
+  Stream& stream_;
+  std::atomic<bool> ended_{false};
+  std::atomic<size_t> copied_{0};
+  Clock::time_point since_ = Clock::now();
+  std::thread thread_;
 };
+
+constexpr int64_t kSmallRows = 32;
+// A layer's small operations, and the beginnings and ends of its products, in evaluations of one small product.
+constexpr double kEvaluations = 4;
+
+// Per second.
+double small_evaluations(Device& device) {
+  const std::vector<float> zeros(static_cast<size_t>(kSmallRows * kSmallRows), 0.0f);
+  const Tensor w = device.upload(DType::f32, Shape{kSmallRows, kSmallRows}, zeros.data());
+  const Tensor x = device.upload(DType::f32, Shape{1, kSmallRows}, zeros.data());
+  std::vector<double> times;
+  for (int i = 0; i < 200; ++i) {
+    const auto start = Clock::now();
+    Tensor y = linear(x, w);
+    eval(std::span(&y, 1));
+    times.push_back(seconds_from(start));
+  }
+  std::ranges::nth_element(times, times.begin() + 100);
+  return 1 / times[100];
+}
+
+constexpr size_t kOwnMatrix = size_t{24} << 20;     // on a device that works in host memory, whose limit may be small
+constexpr size_t kBesideMatrix = size_t{96} << 20;  // of host blocks, for which there are gigabytes
+
+int threads_of(const Device& cpu, int threads) { return threads > 0 ? threads : cpu.facts().compute_units; }
 
 }  // namespace
 
@@ -209,20 +309,81 @@ LinkSpeeds probe_links(const std::string& path, Device& device, bool reads_file)
   return speeds;
 }
 
-CpuSpeeds probe_cpu(Device& cpu, DType dtype, int threads) {
+CpuSpeeds probe_cpu(Device& cpu, DType dtype, int threads, Device& device) {
   LinkCache cache;
-  const auto name = [&](int64_t tokens) {
-    return fmt::format("cpu:{}:{}:{}", dtype_name(dtype), threads > 0 ? threads : cpu.facts().compute_units, tokens);
+  const auto name = [&](const char* what) {
+    return fmt::format("{}:{}:{}:{}", what, dtype_name(dtype), threads_of(cpu, threads), name_of_device(device));
   };
   std::optional<Products> products;
+  std::optional<CopiesMeanwhile> copies;
   const auto measure = [&](int64_t tokens) {
-    return cache.get(name(tokens), [&] {
-      if (!products) products.emplace(cpu, dtype);
-      return products->speed(tokens, kSeconds / 5);
+    if (!products) products.emplace(cpu, dtype, kBesideMatrix);
+    if (!copies) copies.emplace(device);
+    return products->speed(tokens, kSeconds / 2);
+  };
+  CpuSpeeds speeds;
+  double copied = 0;
+  speeds.one = cache.get(name("cpu_one"), [&] {
+    const double one = measure(1);
+    copied = copies->speed();
+    return one;
+  });
+  speeds.copies = cache.get(name("copy_beside"), [&] {
+    if (copied == 0) {
+      measure(1);
+      copied = copies->speed();
+    }
+    return copied;
+  });
+  speeds.eight = cache.get(name("cpu_eight"), [&] { return measure(8); });
+  return speeds;
+}
+
+DeviceSpeeds probe_device(Device& device, DType dtype, int threads) {
+  if (!device.host_accessible()) {
+    constexpr double kShare = 0.6, kUnknown = 3e11, kLaunches = 1e-4;  // of published bandwidth; of a layer's kernels
+    const abi::DeviceFacts& facts = device.facts();
+    const auto published = published_bandwidth(facts.architecture, facts.name, facts.memory_total);
+    return {.multiply = published ? kShare * published->bytes_per_second : kUnknown, .layer_seconds = kLaunches};
+  }
+  LinkCache cache;
+  std::optional<Products> products;
+  const auto measured = [&](const char* what, const auto& measure) {
+    return cache.get(fmt::format("{}:{}:{}", what, dtype_name(dtype), threads_of(device, threads)), [&] {
+      if (!products) products.emplace(device, dtype, kOwnMatrix);
+      return measure(*products);
     });
   };
-  const double one = measure(1);
-  return {.one = one, .eight = measure(8)};
+  DeviceSpeeds speeds;
+  speeds.multiply = measured("multiply", [](Products& p) { return p.speed(1, kSeconds / 2) * p.device_ratio(); });
+  constexpr double kNone = 1e18;  // the cache has speeds above 0
+  speeds.pack = measured("pack", [](Products& p) { return std::max(p.pack_speed(kSeconds / 4), 1.0); });
+  if (speeds.pack <= 1) speeds.pack = kNone;
+  speeds.layer_seconds = kEvaluations / measured("small", [&](Products&) { return small_evaluations(device); });
+  return speeds;
+}
+
+double probe_hand_over(Device& device, Device& cpu, int threads) {
+  LinkCache cache;
+  const std::string name = fmt::format("hand_over:{}:{}", threads_of(cpu, threads), name_of_device(device));
+  return 1 / cache.get(name, [&] {
+    const std::vector<float> zeros(static_cast<size_t>(kProbeColumns * kSmallRows), 0.0f);
+    const Tensor w = cpu.upload(DType::f32, Shape{kSmallRows, kProbeColumns}, zeros.data());
+    const Tensor back = cpu.upload(DType::f32, Shape{kProbeColumns, kSmallRows}, zeros.data());
+    Tensor h = device.upload(DType::f32, Shape{1, kProbeColumns}, zeros.data());
+    const auto once = [&] {
+      const std::vector<float> there = to_host<float>(h);
+      const Tensor x = cpu.upload(DType::f32, h.shape(), there.data());
+      const std::vector<float> here = to_host<float>(linear(silu(linear(x, w)) * linear(x, w), back));
+      h = device.upload(DType::f32, h.shape(), here.data()) + h;
+      eval(std::span(&h, 1));
+    };
+    once();
+    constexpr int kTimes = 64;
+    const auto start = Clock::now();
+    for (int i = 0; i < kTimes; ++i) once();
+    return kTimes / seconds_from(start);
+  });
 }
 
 }  // namespace gabbro::streaming

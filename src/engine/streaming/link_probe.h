@@ -19,13 +19,28 @@ LinkSpeeds probe_links(const std::string& path, Device& device, bool reads_file)
 // The path of that file.
 std::string largest_file(const Checkpoint& checkpoint);
 
-// Bytes of weights per second, as the device has them, that a CPU multiplies for 1 and for 8 tokens.
+inline constexpr int64_t kProbeColumns = 4096;  // of the matrices that are multiplied
+
+// Bytes of weights per second, as a file has them, that a CPU multiplies for 1 and for 8 tokens while copies go to a
+// device, and of these copies meanwhile: both take from the memory's bandwidth.
 struct CpuSpeeds {
   double one = 0, eight = 0;
+  double copies = 0;
 };
-// Matrices of this format, on a device that was opened with `threads` (0: one for each core). The results are
-// kept, too.
-CpuSpeeds probe_cpu(Device& cpu, DType dtype, int threads);
+// Matrices of this format, which no cache holds, on a CPU that was opened with `threads` (0: one for each core). The
+// results are kept, too.
+CpuSpeeds probe_cpu(Device& cpu, DType dtype, int threads, Device& device);
+
+// Bytes per second as the device has them that it multiplies with one token; bytes as a file has them that it packs, of
+// a device that works in host memory; and the time of a layer besides. A GPU's are published figures.
+struct DeviceSpeeds {
+  double multiply = 0, pack = 0;
+  double layer_seconds = 0;
+};
+DeviceSpeeds probe_device(Device& device, DType dtype, int threads);
+
+// Seconds in which a layer's values go to the CPU and a block's back, besides its products.
+double probe_hand_over(Device& device, Device& cpu, int threads);
 
 // Direct reads of `path` as streams make them, for at most `seconds` and at most the whole file.
 double measure_file(const std::string& path, double seconds);
