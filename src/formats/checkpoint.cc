@@ -134,6 +134,7 @@ size_t Checkpoint::file_count() const { return state_->file_count; }
 uint64_t Checkpoint::file_bytes() const { return state_->file_bytes; }
 std::span<const std::shared_ptr<const MappedFile>> Checkpoint::files() const { return state_->mapped; }
 const Metadata& Checkpoint::metadata() const { return state_->metadata(); }
+const nlohmann::ordered_json* Checkpoint::config() const { return state_->config; }
 const std::vector<std::string>& Checkpoint::notes() const { return state_->notes; }
 std::span<const CheckpointTensor> Checkpoint::tensors() const { return state_->tensors; }
 std::optional<std::string> Checkpoint::chat_template() const { return state_->chat_template(); }

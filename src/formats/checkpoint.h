@@ -94,6 +94,8 @@ class Checkpoint {
   // Fields of GGUF; of a folder those of config.json, nested ones as "rope_scaling.factor", and those of
   // generation_config.json after "generation_config.".
   const Metadata& metadata() const;
+  // The document of config.json, where null and nested objects are still to be seen; null for other layouts.
+  const nlohmann::ordered_json* config() const;
 
   // In the order of the files. The tensors of a published quantized form (src/formats/published) are one matrix here.
   std::span<const CheckpointTensor> tensors() const;

@@ -24,6 +24,7 @@ struct Checkpoint::State {
   void replace_tensors(std::vector<published::Matrix> matrices);
 
   std::string path;
+  const nlohmann::ordered_json* config = nullptr;  // the document of config.json
   uint32_t gguf_version = 0;
   size_t file_count = 1;
   CheckpointLayout layout = CheckpointLayout::kGguf;

@@ -9,6 +9,7 @@
 #include "src/formats/foreign_folder.h"
 #include "src/formats/gguf_parse.h"
 #include "src/formats/json_file.h"
+#include "src/formats/json_metadata.h"
 #include "src/formats/safetensors.h"
 #include "src/formats/tokenizer_files.h"
 
@@ -24,32 +25,6 @@ bool file_exists(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
 }
-
-// The fields of JSON documents, with the keys of nested objects joined by a dot.
-class JsonMetadata : public Metadata {
- public:
-  void add(const Json& document, const std::string& prefix) {
-    for (const auto& [key, value] : document.items()) {
-      const std::string name = prefix + key;
-      const bool is_number = value.is_object() && value.size() == 1 && value.contains("__float__");  // see parse_json
-      if (value.is_object() && !is_number) {
-        add(value, name + ".");
-      } else if (!value.is_null() && !values_.contains(name)) {
-        order_.push_back(&*values_.emplace(name, &value).first);
-      }
-    }
-  }
-  void finish(const std::string& path) {
-    std::vector<MetadataField> fields;
-    for (const auto* entry : order_) fields.push_back({entry->first, MetadataValue(*entry->second)});
-    set_path(path);
-    set_fields(std::move(fields), path);
-  }
-
- private:
-  std::map<std::string, const Json*> values_;
-  std::vector<const std::pair<const std::string, const Json*>*> order_;
-};
 
 std::string or_dot(const fs::path& folder) { return folder.empty() ? "." : folder.string(); }
 
@@ -143,6 +118,7 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
     if (!file_exists(state->folder / name)) continue;
     const Json& document = state->documents.emplace_back(read_json_file((state->folder / name).string()));
     if (!document.is_object()) throw bad_input("{}: is not an object", (state->folder / name).string());
+    if (prefix == std::string_view()) state->config = &document;
     state->fields.add(document, prefix);
   }
   // GPTQ models of before 2024 have their configuration in another file.
