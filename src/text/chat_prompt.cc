@@ -37,6 +37,9 @@ size_t count_visible_content(const ordered_json& message) {
   return count;
 }
 
+bool is_system_role(std::string_view role) { return role == "system" || role == "developer"; }
+bool is_system(const ordered_json& message) { return is_system_role(role_of(message)); }
+
 struct Rendering {
   jinja::MarkedText text;
   std::vector<size_t> lost;       // as in ChatPrompt
@@ -44,6 +47,8 @@ struct Rendering {
   std::vector<size_t> absent;     // the lost ones and an assistant's, whose thoughts a template may leave out
   bool is_mixed = false;          // JSON of messages, say: nothing tells what is missing
 };
+
+const ordered_json kNoTools = nullptr;
 
 struct Conversation {
   const ChatTemplate& chat_template;
@@ -69,8 +74,8 @@ struct Conversation {
     return result;
   }
 
-  // With content as text; what is lost then, or all of it where the template fails, as parts. Throws what the template
-  // says of the conversation as it is.
+  // With content as text. A template that reads it as parts gets what is lost then, or all of it where the template
+  // fails, as parts. Throws what the template says of the conversation as it is.
   Rendering render_either_way(const ordered_json& messages) const {
     std::optional<Rendering> plain;
     std::optional<Error> error;
@@ -80,13 +85,56 @@ struct Conversation {
     } catch (const Error& refused) {
       error = refused;
     }
-    try {
-      Rendering parts = render(with_parts(messages, plain ? &plain->absent : nullptr));
-      if (parts.lost.empty() && !parts.is_mixed) return parts;
-    } catch (const Error&) {  // the first one says more
+    if (reads_parts(messages)) {
+      try {
+        Rendering parts = render(with_parts(messages, plain ? &plain->absent : nullptr));
+        if (parts.lost.empty() && !parts.is_mixed) return parts;
+      } catch (const Error&) {  // the first one says more
+      }
     }
     if (!plain) throw Error(*error);
     return std::move(*plain);
+  }
+
+  // A short conversation: a user message, with one of `role` before it where that is not "user". Without tools.
+  static ordered_json probe_of(const std::string& role) {
+    auto probe = ordered_json::array();
+    if (role != "user") probe.push_back({{"role", role}, {"content", "Answer briefly."}});
+    probe.push_back({{"role", "user"}, {"content", "Hello"}});
+    return probe;
+  }
+
+  // The rendering; nothing where the template fails.
+  std::optional<Rendering> try_render(const ordered_json& messages) const {
+    try {
+      return render(messages);
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  // A probe as parts, where that keeps what is lost as text; nothing where the template reads text.
+  std::optional<Rendering> render_probe_as_parts(const ordered_json& probe) const {
+    const std::optional<Rendering> plain = try_render(probe);
+    if (plain && plain->lost.empty()) return std::nullopt;
+    std::optional<Rendering> parts = try_render(with_parts(probe, plain ? &plain->absent : nullptr));
+    return parts && parts->lost.empty() && !parts->is_mixed ? std::move(parts) : std::nullopt;
+  }
+
+  // Whether probes of a user message, or of a system and a user message, keep text as parts alone.
+  bool reads_parts(const ordered_json& messages) const {
+    const auto begins = messages.is_array() && !messages.empty() ? role_of(messages[0]) : "";
+    const Conversation probed{chat_template, kNoTools, add_generation_prompt, extra};
+    return probed.render_probe_as_parts(probe_of("user")) ||
+           (is_system_role(begins) && probed.render_probe_as_parts(probe_of(begins)));
+  }
+
+  // Whether a probe of a message of `role` and a user message is accepted, and the text of the first is kept.
+  bool takes_system(const std::string& role) const {
+    const Conversation probed{chat_template, kNoTools, add_generation_prompt, extra};
+    const std::optional<Rendering> plain = probed.try_render(probe_of(role));
+    if (plain && (plain->lost.empty() || plain->lost[0] != 0)) return true;
+    return probed.render_probe_as_parts(probe_of(role)).has_value();
   }
 
   // The string content of the messages `which`, or of all, as a list of one part.
@@ -101,11 +149,6 @@ struct Conversation {
     return messages;
   }
 };
-
-bool is_system(const ordered_json& message) {
-  const std::string role = role_of(message);
-  return role == "system" || role == "developer";
-}
 
 // Without the first message, whose text stands before that of the first user message; nullopt where that cannot be.
 std::optional<ordered_json> merge_system(const ordered_json& messages) {
@@ -141,8 +184,11 @@ ChatPrompt render_prompt(const ChatTemplate& chat_template, const ordered_json& 
     if (!has_system) throw;
     refusal = error;
   }
+  // A template that keeps a system message in a probe is followed where it leaves one out: some show it only in the
+  // last turn, or refuse another message.
   const bool system_lost = !rendering || (!rendering->lost.empty() && rendering->lost[0] == 0);
-  const auto merged = has_system && system_lost ? merge_system(messages) : std::nullopt;
+  const bool no_system = has_system && system_lost && !conversation.takes_system(role_of(messages[0]));
+  const auto merged = no_system ? merge_system(messages) : std::nullopt;
   if (merged) {
     try {
       Rendering with_merged = conversation.render_either_way(*merged);
@@ -155,6 +201,7 @@ ChatPrompt render_prompt(const ChatTemplate& chat_template, const ordered_json& 
     } catch (const Error&) {
     }
   }
+  if (!rendering && !no_system) throw Error(*refusal);
   if (!rendering) {
     throw Error(refusal->code(), refusal->what(), "the template may refuse a system message: try without one");
   }
@@ -165,6 +212,19 @@ ChatPrompt render_prompt(const ChatTemplate& chat_template, const ordered_json& 
         fmt::format("the chat template leaves out a part of message {} ({})", i + 1, role_of(messages[i])));
   }
   return prompt;
+}
+
+bool shows_tools(const ChatTemplate& chat_template, const ordered_json& messages, const ordered_json& tools,
+                 const ordered_json& extra) {
+  const auto rendered = [&](const ordered_json& given) {
+    return render_prompt(chat_template, messages, given, true, extra).text.bytes();
+  };
+  const std::string with_tools = rendered(tools);
+  try {
+    return with_tools != rendered(nullptr);
+  } catch (const Error&) {  // it cannot do without
+    return true;
+  }
 }
 
 void require_user_text(const ChatPrompt& prompt, const ordered_json& messages) {

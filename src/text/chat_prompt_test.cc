@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "src/base/error.h"
+#include "src/base/mapped_file.h"
 #include "src/text/builtin_templates.h"
 
 namespace gabbro::text {
@@ -98,6 +102,78 @@ TEST(ChatPrompt, ASystemMessageWithoutAPlaceGoesToTheUser) {
     EXPECT_THAT(error.what(), HasSubstr("never"));
     EXPECT_THAT(error.hint(), HasSubstr("system message"));
   }
+}
+
+// As Mistral Nemo's: a system message is shown in the last message alone, if that is the user's. A probe keeps it.
+TEST(ChatPrompt, ATemplateThatTakesASystemMessageMayLeaveItOut) {
+  const std::string last =
+      "{% for m in messages %}{% if m.role == 'user' %}[{% if loop.last and messages[0].role == 'system' %}"
+      "{{ messages[0].content }}: {% endif %}{{ m.content }}]{% elif m.role != 'system' %}{{ m.content }}{% endif %}"
+      "{% endfor %}";
+  EXPECT_EQ(prompt(last, kBoth).text.bytes(), "[Be brief.: Hi]");
+  ordered_json calls = kBoth;
+  calls.push_back({{"role", "assistant"}, {"content", "call"}});
+  calls.push_back({{"role", "tool"}, {"content", "4"}});
+  const ChatPrompt made = prompt(last, calls);
+  EXPECT_EQ(made.text.bytes(), "[Hi]call4");
+  EXPECT_THAT(made.lost, ElementsAre(0));
+  EXPECT_THAT(made.notes, IsEmpty());
+  // It refuses something else: that is what is said, and nothing is merged.
+  const std::string refuses_tools =
+      "{% for m in messages %}{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}{{ m.content }}{% "
+      "endfor %}";
+  try {
+    prompt(refuses_tools, calls);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no tools"));
+    EXPECT_EQ(error.hint(), "");
+  }
+}
+
+// The fixture is Jinja2's own; see make_template_fixtures.py.
+TEST(ChatPrompt, TemplatesThatTakeTheMessagesAreRenderedAsByJinja2) {
+  setenv("TZ", "UTC", 1);
+  tzset();
+  const std::string folder = GABBRO_SOURCE_DIR "/tests/data/templates/";
+  const ordered_json file = ordered_json::parse(read_file(folder + "renders.json"));
+  size_t compared = 0;
+  for (const auto& [name, renders] : file["renders"].items()) {
+    ChatTemplate chat(read_file(folder + name));
+    chat.set_now(file["now"].get<std::time_t>());
+    const auto takes = [&](const ordered_json& probe, const ordered_json& variables) {
+      try {
+        const std::string text = chat.render(probe, nullptr, true, variables).bytes();
+        return std::all_of(probe.begin(), probe.end(), [&](const ordered_json& message) {
+          return text.find(message["content"].get<std::string>()) != std::string::npos;
+        });
+      } catch (const Error&) {
+        return false;
+      }
+    };
+    for (const auto& [conversation, expected] : renders.items()) {
+      ordered_json variables = file["conversations"][conversation];
+      const ordered_json messages = variables["messages"];
+      const std::string first = messages.empty() ? "user" : messages[0].value("role", "");
+      const bool system = first == "system" || first == "developer";
+      const ordered_json user = {{{"role", "user"}, {"content", "QUESTION"}}};
+      const ordered_json both = {{{"role", first}, {"content", "RULES"}}, {{"role", "user"}, {"content", "QUESTION"}}};
+      if (!expected.contains("text") || !takes(user, variables) || (system && !takes(both, variables))) continue;
+      const ChatPrompt made =
+          render_prompt(chat, messages, variables["tools"], variables["add_generation_prompt"].get<bool>(), variables);
+      EXPECT_EQ(made.text.bytes(), expected["text"].get<std::string>()) << name << " " << conversation;
+      ++compared;
+    }
+  }
+  EXPECT_GT(compared, 200u);
+}
+
+TEST(ChatPrompt, ToolsThatATemplateDoesNotShowAreSeen) {
+  const ordered_json tools = {{{"type", "function"}, {"function", {{"name", "f"}}}}};
+  const auto shows = [&](const char* source) { return shows_tools(ChatTemplate(source), kUser, tools, nullptr); };
+  EXPECT_TRUE(shows("{{ messages[0].content }}{{ tools[0].function.name }}"));
+  EXPECT_TRUE(shows("{{ messages[0].content }}{% if tools %}!{% endif %}"));
+  EXPECT_FALSE(shows(kText));
 }
 
 // Text that a template writes, and text that it was given.

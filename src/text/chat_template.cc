@@ -1,23 +1,17 @@
 #include "src/text/chat_template.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "src/base/error.h"
 #include "src/jinja/from_json.h"
+#include "src/text/chat_roles.h"
+#include "src/text/ollama_template.h"
 
 namespace gabbro::text {
 namespace {
 
 using nlohmann::ordered_json;
-
-// The words of the protocol. A template may build a control token from one ('<|' + role + '|>'), which no other word
-// can.
-bool is_common_role(std::string_view role) {
-  constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool", "function", "ipython"};
-  return std::find(std::begin(kRoles), std::end(kRoles), role) != std::end(kRoles);
-}
 
 // f(), whose errors name the chat template.
 template <class F>
@@ -68,12 +62,21 @@ jinja::Value convert_messages(const ordered_json& messages) {
 }  // namespace
 
 ChatTemplate::ChatTemplate(std::string source)
-    : source_(std::move(source)), template_(named_errors([this] { return jinja::Template(source_); })) {}
+    : source_(std::move(source)),
+      template_(named_errors([this] { return std::make_shared<const jinja::Template>(source_); })) {}
+
+ChatTemplate ChatTemplate::from_go(std::string source) {
+  ChatTemplate made;
+  made.source_ = std::move(source);
+  made.ollama_ = named_errors([&] { return std::make_shared<const OllamaTemplate>(made.source_); });
+  return made;
+}
 
 jinja::MarkedText ChatTemplate::render(const ordered_json& messages, const ordered_json& tools,
                                        bool add_generation_prompt, const ordered_json& extra) const {
   if (!extra.is_null() && !extra.is_object()) throw bad_input("chat template: its variables must be an object");
   return named_errors([&] {
+    if (ollama_ != nullptr) return render_go(messages, tools, add_generation_prompt, extra);
     jinja::Dict variables;
     variables.set("documents", {});
     for (const auto& [key, value] : extra.items())
@@ -81,8 +84,16 @@ jinja::MarkedText ChatTemplate::render(const ordered_json& messages, const order
     variables.set("messages", convert_messages(messages));
     variables.set("tools", jinja::from_json(tools, &jinja::kOtherInput));
     variables.set("add_generation_prompt", add_generation_prompt);
-    return template_.render(variables, {.now = now_});
+    return template_->render(variables, {.now = now_});
   });
+}
+
+jinja::MarkedText ChatTemplate::render_go(const ordered_json& messages, const ordered_json& tools,
+                                          bool add_generation_prompt, const ordered_json& extra) const {
+  if (!add_generation_prompt) throw bad_input("template: one of Ollama's always begins the answer");
+  const auto thinking = extra.is_object() ? extra.find("enable_thinking") : extra.end();
+  const bool thinks = !extra.is_object() || thinking == extra.end() || *thinking != ordered_json(false);
+  return ollama_->render(messages, tools, thinks, now_.value_or(std::time(nullptr)));
 }
 
 void ChatTemplate::check_nesting(const ordered_json& messages) {
