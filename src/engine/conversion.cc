@@ -4,6 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/engine/sentence_modules.h"
+#include "src/formats/json_file.h"
 #include "src/models/encoder/conversion.h"
 #include "src/models/encoder/registry.h"
 #include "src/models/llm/registry.h"
@@ -15,6 +16,16 @@ std::string folder_with(const Checkpoint& checkpoint) {
   std::error_code ignored;
   const std::filesystem::path path(checkpoint.path());
   return (std::filesystem::is_directory(path, ignored) ? path : path.parent_path()).string();
+}
+
+// GGUF readers change the text of word pieces to lower case, unless the vocabulary has capitals.
+bool has_word_pieces(const Checkpoint& checkpoint) {
+  const TokenizerFiles files = checkpoint.tokenizer_files();
+  if (!files.tokenizer_json) return false;
+  const auto document = parse_json(*files.tokenizer_json, files.folder + "/tokenizer.json");
+  const auto model = document.is_object() ? document.find("model") : document.end();
+  return document.is_object() && model != document.end() && model->is_object() && model->contains("type") &&
+         (*model)["type"] == "WordPiece";
 }
 
 }  // namespace
@@ -30,8 +41,14 @@ bool is_encoder(const Checkpoint& checkpoint) {
   const std::string architecture = llm::architecture_of(checkpoint);
   if (checkpoint.layout() == CheckpointLayout::kGguf) return checkpoint.metadata().has(architecture + ".pooling_type");
   std::error_code ignored;
-  const bool modules = std::filesystem::exists(folder_with(checkpoint) + "/modules.json", ignored);
-  return modules || checkpoint.tensor("embed_tokens.weight") != nullptr;
+  if (std::filesystem::exists(folder_with(checkpoint) + "/modules.json", ignored)) return true;
+  // A language model may be saved without the prefix of its names, too.
+  const auto classes = checkpoint.metadata().find("architectures") != nullptr
+                           ? checkpoint.metadata().strings("architectures")
+                           : std::vector<std::string_view>();
+  const bool writes_text =
+      checkpoint.tensor("lm_head.weight") != nullptr || (!classes.empty() && classes.front().ends_with("ForCausalLM"));
+  return checkpoint.tensor("embed_tokens.weight") != nullptr && !writes_text;
 }
 
 llm::Convertible convertible_of(const Checkpoint& checkpoint) {
@@ -42,6 +59,8 @@ llm::Convertible convertible_of(const Checkpoint& checkpoint) {
     const SentenceModules modules = read_sentence_modules(folder_with(checkpoint));
     if (!modules.dense.empty())
       throw bad_input("{}: modules.json: GGUF has no place for a Dense module", checkpoint.path());
+    if (modules.lower_case && !has_word_pieces(checkpoint))
+      throw bad_input("{}: do_lower_case: GGUF has no place for it with this tokenizer", checkpoint.path());
     pooling = modules.pooling.value_or(pooling);
   }
   return encoder::convertible(checkpoint, pooling);

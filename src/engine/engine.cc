@@ -31,11 +31,17 @@ ModelFacts describe(const Checkpoint& checkpoint, const ModelNeeds& needs) {
   return facts;
 }
 
-std::shared_future<std::unique_ptr<const text::ChatTemplate>> read_template_later(const Checkpoint& checkpoint) {
-  using Template = std::unique_ptr<const text::ChatTemplate>;
+std::shared_future<std::shared_ptr<const text::ChatTemplate>> read_template_later(const Checkpoint& checkpoint,
+                                                                                  const LoadOptions& options) {
+  using Template = std::shared_ptr<const text::ChatTemplate>;
+  if (options.chat_template != nullptr) {
+    std::promise<Template> given;
+    given.set_value(options.chat_template);
+    return given.get_future().share();
+  }
   try {
     const auto parse = [](const std::optional<std::string>& source) {
-      return source ? std::make_unique<const text::ChatTemplate>(*source) : Template();
+      return source ? std::make_shared<const text::ChatTemplate>(*source) : Template();
     };
     return std::async(std::launch::deferred, parse, checkpoint.chat_template()).share();
   } catch (const Error&) {  // the field is no text
@@ -218,7 +224,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
     if (checkpoint.layout() == CheckpointLayout::kGguf) throw;
     state->no_tokenizer = error.what();  // token ids do without
   }
-  state->chat_template = read_template_later(checkpoint);
+  state->chat_template = read_template_later(checkpoint, options);
   state->device = device != nullptr ? device : open_device(options.device, {.threads = options.threads});
   if (answers_texts) {
     TextToText loaded = load_text_to_text(checkpoint, options, state->device);

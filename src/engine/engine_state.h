@@ -37,7 +37,7 @@ struct Engine::State {
   std::optional<StatePool> states;                     // of models that have recurrent ones
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string no_tokenizer;                                                     // why there is none
-  std::shared_future<std::unique_ptr<const text::ChatTemplate>> chat_template;  // deferred: holds errors too
+  std::shared_future<std::shared_ptr<const text::ChatTemplate>> chat_template;  // deferred: holds errors too
   ModelFacts facts;
   SamplingDefaults sampling;
   std::map<int64_t, DecodeStep> decode;  // by S

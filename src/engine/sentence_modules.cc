@@ -57,7 +57,10 @@ Pooling read_pooling(const fs::path& path, SentenceModules& modules) {
   if (!document) throw bad_input("{}: is missing", path.string());
   modules.with_prompt = read_flag(*document, path, "include_prompt", true);
   if (const auto mode = document->find("pooling_mode"); mode != document->end()) {
-    const std::string name = read_text(*document, path, "pooling_mode");
+    const bool one = mode->is_array() && mode->size() == 1 && mode->front().is_string();
+    if (mode->is_array() && !one)
+      throw bad_input("{}: asks for several kinds of pooling, which is not supported", path.string());
+    const std::string name = one ? mode->front().get<std::string>() : read_text(*document, path, "pooling_mode");
     return parse_pooling(name == "lasttoken" ? "last" : name);
   }
   constexpr std::pair<const char*, Pooling> kModes[] = {{"pooling_mode_cls_token", Pooling::kCls},
@@ -73,8 +76,16 @@ Pooling read_pooling(const fs::path& path, SentenceModules& modules) {
   for (const char* name : {"pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens"}) {
     if (read_flag(*document, path, name, false)) throw bad_input("{}: '{}' is not supported", path.string(), name);
   }
-  if (!pooling) throw bad_input("{}: asks for no pooling", path.string());
-  return *pooling;
+  return pooling.value_or(Pooling::kMean);  // the default of sentence-transformers
+}
+
+// A module on another vector than that of the sentence is refused.
+void check_features(const Json& document, const fs::path& path) {
+  for (const char* name : {"module_input_name", "module_output_name"}) {
+    const std::string feature = read_text(document, path, name);
+    if (!feature.empty() && feature != "sentence_embedding")
+      throw bad_input("{}: {} {} is not supported", path.string(), name, gguf::quote(feature));
+  }
 }
 
 DenseModule read_dense(const fs::path& folder) {
@@ -85,6 +96,9 @@ DenseModule read_dense(const fs::path& folder) {
                     .in = read_size(*document, path, "in_features"),
                     .out = read_size(*document, path, "out_features"),
                     .bias = read_flag(*document, path, "bias", true)};
+  check_features(*document, path);
+  if (read_flag(*document, path, "use_residual", false))
+    throw bad_input("{}: use_residual is not supported", path.string());
   const std::string activation = read_text(*document, path, "activation_function");
   dense.tanh = activation.empty() || activation.ends_with(".Tanh");
   if (!dense.tanh && !activation.ends_with(".Identity"))
@@ -98,28 +112,33 @@ void read_module(const fs::path& folder, const fs::path& path, const Json& entry
   if (place.find('/') != place.npos || place == ".." || place.find('\0') != place.npos)
     throw bad_input("{}: path {} is not a folder of the model", path.string(), gguf::quote(place));
   const std::string kind = type.substr(type.rfind('.') + 1);
+  // The order in which they are computed here.
+  const auto refuse_order = [&] {
+    throw bad_input("{}: a module {} in this place is not supported", path.string(), kind);
+  };
   if (kind == "Transformer") return;
   if (kind == "Pooling") {
+    if (modules.pooling || !modules.dense.empty() || modules.normalized) refuse_order();
     modules.pooling = read_pooling(folder / place / "config.json", modules);
   } else if (kind == "Dense") {
+    if (!modules.pooling || modules.normalized) refuse_order();
     modules.dense.push_back(read_dense(folder / place));
   } else if (kind == "Normalize") {
+    if (!modules.pooling) refuse_order();
+    const fs::path config = folder / place / "config.json";
+    if (const auto document = place.empty() ? std::nullopt : read_object(config)) check_features(*document, config);
     modules.normalized = true;
   } else {
     throw bad_input("{}: modules of type {} are not supported", path.string(), gguf::quote(type));
   }
 }
 
-void read_lengths(const fs::path& folder, SentenceModules& modules) {
-  for (const auto& [file, name] :
-       {std::pair("tokenizer_config.json", "model_max_length"), {"sentence_bert_config.json", "max_seq_length"}}) {
-    const std::optional<Json> document = read_object(folder / file);
-    if (!document) continue;
-    const auto found = document->find(name);
-    if (found == document->end() || !found->is_number_integer()) continue;  // "no limit" is a float of 1e30
-    const auto length = found->get<int64_t>();
-    if (length > 0) modules.most_tokens = std::min(length, modules.most_tokens.value_or(length));
-  }
+void read_tokenizer_length(const fs::path& folder, SentenceModules& modules) {
+  const std::optional<Json> document = read_object(folder / "tokenizer_config.json");
+  if (!document) return;
+  const auto found = document->find("model_max_length");
+  if (found == document->end() || !found->is_number_integer()) return;  // "no limit" is a float of 1e30
+  if (found->get<int64_t>() > 0) modules.most_tokens = found->get<int64_t>();
 }
 
 void read_prompts(const fs::path& folder, SentenceModules& modules) {
@@ -131,8 +150,9 @@ void read_prompts(const fs::path& folder, SentenceModules& modules) {
   if (prompts == document->end() || prompts->is_null()) return;
   if (!prompts->is_object()) throw bad_input("{}: field 'prompts' is not an object", path.string());
   for (const auto& [name, text] : prompts->items()) {
-    if (!text.is_string()) throw bad_input("{}: prompt {} is not a text", path.string(), gguf::quote(name));
-    modules.prompts[name] = text.get<std::string>();
+    if (!text.is_string() && !text.is_null())
+      throw bad_input("{}: prompt {} is not a text", path.string(), gguf::quote(name));
+    modules.prompts[name] = text.is_null() ? "" : text.get<std::string>();
   }
 }
 
@@ -161,7 +181,8 @@ SentenceModules read_sentence_modules(const std::string& folder) {
     modules.found = true;
     for (const Json& entry : document) read_module(root, path, entry, modules);
   }
-  read_lengths(root, modules);
+  read_tokenizer_length(root, modules);
+  read_sentence_config(folder, modules);
   read_prompts(root, modules);
   read_activation(root, modules);
   return modules;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/formats/tokenizer_files.h"
 #include "src/models/encoder/encoder_config.h"
 
 namespace gabbro {
@@ -25,15 +26,23 @@ struct SentenceModules {
   bool with_prompt = true;                     // pooling counts the tokens of the prompt too
   std::vector<DenseModule> dense;              // in this order
   bool normalized = false;                     // it has a Normalize module
-  std::optional<int64_t> most_tokens;          // sentence_bert_config.json, tokenizer_config.json
+  std::optional<int64_t> most_tokens;          // sentence_bert_config.json, else tokenizer_config.json
+  bool lower_case = false;                     // texts are changed to lower case first: do_lower_case
   std::map<std::string, std::string> prompts;  // config_sentence_transformers.json
   std::string default_prompt;
   std::optional<bool> sigmoid;  // of a classifier's logits: "activation_fn"
 };
 
-// Reads the folder of a model. Files that are not there are left out; one that is wrong throws bad_input that names the
-// file and the field.
+// Reads the folder of a model. Files that are not there are left out; one that is wrong, or asks for something that is
+// not supported, throws bad_input that names the file and the field.
 SentenceModules read_sentence_modules(const std::string& folder);
+
+// The same of sentence_bert_config.json, or as older models call it.
+void read_sentence_config(const std::string& folder, SentenceModules& modules);
+
+// Makes the normalizer of tokenizer.json begin with a change to lower case, unless it has one, as sentence-transformers
+// does. Throws bad_input for a tokenizer of another kind.
+void add_lower_case(TokenizerFiles& files);
 
 encoder::Pooling parse_pooling(const std::string& name);  // throws bad_input that lists the names
 std::string pooling_name(encoder::Pooling pooling);

@@ -117,7 +117,13 @@ std::shared_ptr<TextEncoder> TextEncoder::load(const Checkpoint& checkpoint, con
   if (folder) state->modules = read_sentence_modules(folder_of(checkpoint));
   state->no_tokenizer =
       folder ? "the folder has no tokenizer (tokenizer.json or tokenizer.model)" : "the model has no vocabulary";
-  if (has_vocabulary(checkpoint)) state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(checkpoint));
+  if (has_vocabulary(checkpoint) && state->modules.lower_case) {
+    TokenizerFiles files = checkpoint.tokenizer_files();
+    add_lower_case(files);
+    state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(std::move(files)));
+  } else if (has_vocabulary(checkpoint)) {
+    state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(checkpoint));
+  }
   state->device = open_device(options.device, {.threads = options.threads});
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));

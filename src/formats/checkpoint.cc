@@ -91,9 +91,17 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_gguf(gguf::File o
   struct GgufState final : State {
     explicit GgufState(gguf::File f) : file(std::move(f)) {}
     const Metadata& metadata() const override { return file; }
-    std::optional<std::string> chat_template() const override {
-      if (!file.has("tokenizer.chat_template")) return std::nullopt;
-      return std::string(file.require_string("tokenizer.chat_template"));
+    ChatTemplates chat_templates() const override {
+      constexpr std::string_view kKey = "tokenizer.chat_template";
+      ChatTemplates found;
+      for (const MetadataField& field : file.fields()) {
+        if (!field.key.starts_with(kKey)) continue;
+        const std::string_view name = field.key.substr(kKey.size());
+        const bool is_named = name.size() > 1 && name.front() == '.';
+        if (!name.empty() && !is_named) continue;
+        found.sources.emplace_back(is_named ? name.substr(1) : "default", file.require_string(field.key));
+      }
+      return found;
     }
     gguf::File file;
   };
@@ -113,6 +121,9 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_gguf(gguf::File o
                        .data = info.data,
                        .file = info.file});
   }
+  std::vector<published::Matrix> read_in_f32;
+  published::add_f64(state->tensors, read_in_f32);
+  state->replace_tensors(std::move(read_in_f32));
   return state;
 }
 
@@ -137,7 +148,10 @@ const Metadata& Checkpoint::metadata() const { return state_->metadata(); }
 const nlohmann::ordered_json* Checkpoint::config() const { return state_->config; }
 const std::vector<std::string>& Checkpoint::notes() const { return state_->notes; }
 std::span<const CheckpointTensor> Checkpoint::tensors() const { return state_->tensors; }
-std::optional<std::string> Checkpoint::chat_template() const { return state_->chat_template(); }
+ChatTemplates Checkpoint::chat_templates() const { return state_->chat_templates(); }
+std::optional<std::string> Checkpoint::chat_template(bool with_tools) const {
+  return chat_templates().choose(with_tools, path());
+}
 TokenizerFiles Checkpoint::tokenizer_files() const { return state_->tokenizer_files(); }
 
 void Checkpoint::require_unchanged() const {

@@ -102,9 +102,11 @@ class Checkpoint {
   const CheckpointTensor* tensor(std::string_view name) const;  // null if there is none
   const CheckpointTensor& require_tensor(std::string_view name) const;
 
-  // The source of the chat template: tokenizer.chat_template, chat_template.jinja, or that of tokenizer_config.json
-  // (the one that is called "default" where there are several). Nothing where there is none.
-  std::optional<std::string> chat_template() const;
+  // The sources of the chat templates: tokenizer.chat_template and tokenizer.chat_template.NAME, or the files that
+  // read_chat_templates() reads.
+  ChatTemplates chat_templates() const;
+  // The one of them for conversations with or without tools. Nothing where there is none.
+  std::optional<std::string> chat_template(bool with_tools = false) const;
   // A line for each reason for which quantized matrices are in f16 or bf16.
   const std::vector<std::string>& notes() const;
   // The files that describe the tokenizer of a folder; empty for GGUF, whose metadata() has the vocabulary.

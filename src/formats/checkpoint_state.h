@@ -15,7 +15,7 @@ struct Checkpoint::State {
   virtual ~State() = default;
 
   virtual const Metadata& metadata() const = 0;
-  virtual std::optional<std::string> chat_template() const = 0;
+  virtual ChatTemplates chat_templates() const = 0;
   virtual TokenizerFiles tokenizer_files() const { return {}; }
 
   // Checks that names are unique.

@@ -74,7 +74,7 @@ std::set<std::string> files_of_folder(const fs::path& folder) {
 std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(const std::string& path) {
   struct FolderState final : State {
     const Metadata& metadata() const override { return fields; }
-    std::optional<std::string> chat_template() const override { return read_chat_template(folder.string()); }
+    ChatTemplates chat_templates() const override { return read_chat_templates(folder.string()); }
     TokenizerFiles tokenizer_files() const override { return read_tokenizer_files(folder.string()); }
     fs::path folder;
     std::vector<std::unique_ptr<const safetensors::File>> files;

@@ -5,15 +5,12 @@
 #include <string_view>
 
 #include "src/base/mapped_file.h"
-#include "src/base/text_file.h"
 #include "src/formats/foreign_file.h"
-#include "src/formats/json_file.h"
 
 namespace gabbro {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kSentencePieceNames[] = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
                                                "sentencepiece.model"};
@@ -39,22 +36,6 @@ std::optional<std::string> read_if_there(const fs::path& path) {
   if (!json || !begins_as_json(text))
     refuse_foreign(std::as_bytes(std::span(text)), path.string(), json ? FileKind::kJson : FileKind::kSentencePiece);
   return text;
-}
-
-// The template of tokenizer_config.json: a text, or a list of {"name", "template"}.
-std::optional<std::string> template_of(const Json& config) {
-  const auto found = config.is_object() ? config.find("chat_template") : config.end();
-  if (!config.is_object() || found == config.end()) return {};
-  if (found->is_string()) return found->get<std::string>();
-  if (!found->is_array()) return {};
-  std::optional<std::string> first;
-  for (const Json& entry : *found) {
-    const bool whole = entry.is_object() && entry.contains("template") && entry["template"].is_string();
-    if (!whole) continue;
-    const bool is_default = entry.contains("name") && entry["name"] == "default";
-    if (!first || is_default) first = entry["template"].get<std::string>();
-  }
-  return first;
 }
 
 }  // namespace
@@ -92,17 +73,6 @@ TokenizerFiles read_tokenizer_files(const std::string& path) {
   files.special_tokens_map = read_if_there(folder / "special_tokens_map.json");
   files.added_tokens = read_if_there(folder / "added_tokens.json");
   return files;
-}
-
-std::optional<std::string> read_chat_template(const std::string& folder) {
-  const fs::path own = fs::path(folder) / "chat_template.jinja", config = fs::path(folder) / "tokenizer_config.json";
-  constexpr size_t kMostBytes = size_t{16} << 20;
-  if (is_file(own)) {
-    std::string text = read_text_file(own.string(), kMostBytes);
-    refuse_foreign(std::as_bytes(std::span(text)), own.string(), FileKind::kTemplate);
-    return text;
-  }
-  return is_file(config) ? template_of(read_json_file(config.string())) : std::nullopt;
 }
 
 }  // namespace gabbro

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "src/formats/chat_templates.h"
+
 namespace gabbro {
 
 struct TokenizerFiles {
@@ -23,9 +25,5 @@ bool is_tokenizer_path(const std::string& path);
 // `path`: a folder, or one of its files that holds a tokenizer, which is then the one that counts. Files that are not
 // there are left out. Throws bad_input that names a file that cannot be read or is too large.
 TokenizerFiles read_tokenizer_files(const std::string& path);
-
-// The source of the chat template of a folder: chat_template.jinja, or that of tokenizer_config.json (the one that is
-// called "default" where there are several). Nothing where there is none.
-std::optional<std::string> read_chat_template(const std::string& folder);
 
 }  // namespace gabbro

@@ -95,6 +95,74 @@ class Embed(TestCase):
             (folder / "modules.json").write_text(content if isinstance(content, str) else json.dumps(content))
             self.fails(2, "embed", folder, "sea", says=["modules.json", says])
 
+    def test_texts_in_lower_case(self):
+        tokenizer = json.loads((ENCODERS / "bert" / "tokenizer.json").read_text())
+        tokenizer["normalizer"] |= {"lowercase": False, "strip_accents": True}
+        expected = self.vectors(ENCODERS / "bert", "dark sea", "étang")
+        cased = self.model(**{"tokenizer.json": tokenizer})
+        self.assertNotEqual(self.vectors(cased, "DARK Sea", "ÉTANG"), expected)
+        # As a first step, unless there is one already, also in a sequence; sentence-transformers does the same.
+        sequence = {**tokenizer, "normalizer": {"type": "Sequence", "normalizers": [tokenizer["normalizer"]]}}
+        for content in tokenizer, sequence:
+            for name in "sentence_bert_config.json", "sentence_roberta_config.json":
+                shutil.rmtree(cased)
+                self.model(**{"tokenizer.json": content, name: {"max_seq_length": 30, "do_lower_case": True}})
+                self.assertEqual(self.vectors(cased, "DARK Sea", "ÉTANG"), expected)
+        (cased / name).write_text('{"do_lower_case": false}')
+        self.assertNotEqual(self.vectors(cased, "DARK Sea", "ÉTANG"), expected)
+
+    def test_settings_of_sentence_transformers_are_followed_or_refused(self):
+        folder = self.model(**{"tokenizer_config.json": {"model_max_length": 7}})
+        self.fails(2, "embed", folder, self.texts[4], says="takes 7")
+        config = folder / "sentence_bert_config.json"
+        for content in ({"max_seq_length": 12}, {"max_seq_length": None, "tokenizer_args": {"model_max_length": 12}}):
+            config.write_text(json.dumps(content))  # counts in place of that of the tokenizer
+            self.fails(2, "embed", folder, self.texts[4], says=f"takes {12}")
+        plain = {"transformer_task": "feature-extraction", "module_output_name": "token_embeddings", "unpad_inputs": True,
+                 "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+                 "processing_kwargs": {}, "query_length": None, "model_args": {"torch_dtype": "float32"}, "config_args": {}}
+        config.write_text(json.dumps(plain))
+        self.assertEqual(self.vectors(folder, "sea"), self.vectors(ENCODERS / "bert", "sea"))
+        for name, value in (("do_lower_case", 1), ("max_seq_length", "many"), ("max_seq_length", -3), ("query_length", 32),
+                            ("transformer_task", "fill-mask"), ("modality_config", {"image": {}}), ("something", "new"),
+                            ("module_output_name", "sentence_embedding"), ("config_args", {"num_hidden_layers": 1}),
+                            ("modality_config", {"text": {"method": "get_text_features"}}),
+                            ("processing_kwargs", {"text": {"padding": True}}), ("tokenizer_args", {"do_basic": False})):
+            config.write_text(json.dumps({**plain, name: value}))
+            self.fails(2, "embed", folder, "sea", says=["sentence_bert_config.json", name])
+
+    def test_modules_in_another_order_or_of_other_features_are_refused(self):
+        dense = {"in_features": 32, "out_features": 8, "activation_function": "torch.nn.modules.linear.Identity"}
+        for kinds, config, says in (
+                (["Transformer", "Pooling", "Normalize", "Dense"], dense, "a module Dense in this place"),
+                (["Transformer", "Dense", "Pooling"], dense, "a module Dense in this place"),
+                (["Transformer", "Pooling", "Pooling"], {}, "a module Pooling in this place"),
+                (["Transformer", "Pooling", "Dense"], {**dense, "use_residual": True}, "use_residual is not supported"),
+                (["Transformer", "Pooling", "Dense"], {**dense, "module_input_name": "token_embeddings"}, "module_input_name"),
+                (["Transformer", "Pooling", "Dense"], {**dense, "activation_function": "torch.nn.ReLU"}, "torch.nn.ReLU"),
+                (["Transformer", "Pooling", "Normalize"], {"module_input_name": "token_embeddings"}, "module_input_name"),
+                (["Transformer", "Pooling", "LayerNorm"], {}, "LayerNorm"),
+                (["Transformer", "WeightedLayerPooling", "Pooling"], {}, "WeightedLayerPooling"),
+                (["Transformer", "Pooling"], {"pooling_mode": ["mean", "cls"]}, "several kinds of pooling"),
+                (["Transformer", "Pooling"], {"pooling_mode_weightedmean_tokens": True}, "pooling_mode_weightedmean_tokens"),
+                (["Transformer", "Pooling"], {"pooling_mode": "mean_sqrt_len_tokens"}, "mean_sqrt_len_tokens")):
+            shutil.rmtree(self.folder / "model", ignore_errors=True)
+            modules = [{"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": f"x.{kind}"}
+                       for i, kind in enumerate(kinds)]
+            files = {f"{m['path']}__config.json": config if m is modules[-1] or m["type"].endswith(("Dense", "Weighted")) else {}
+                     for m in modules[1:]}
+            folder = self.model(**{"modules.json": modules, **files})
+            self.fails(2, "embed", folder, "sea", says=says)
+        # Without a mode it is the mean, as in sentence-transformers.
+        shutil.rmtree(folder)
+        modules = [{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"}]
+        folder = self.model(**{"modules.json": modules, "1_Pooling__config.json": {"pooling_mode": ["mean"]},
+                               "config_sentence_transformers.json": {"prompts": {"query": None}, "default_prompt_name": "query"}})
+        expected = self.vectors(ENCODERS / "bert", "sea", "--no-normalize", "--pooling", "mean")
+        self.assertEqual(self.vectors(folder, "sea"), expected)
+        (folder / "1_Pooling" / "config.json").write_text('{"word_embedding_dimension": 32}')
+        self.assertEqual(self.vectors(folder, "sea"), expected)
+
     def test_bad_models_and_options(self):
         self.fails(2, "embed", support.TINY_F16, "x", says="encoders of architecture 'llama' are not supported")
         self.fails(2, "embed", ENCODERS / "bert_rerank", "x", says="is a reranker")

@@ -58,7 +58,8 @@ struct LoadOptions {
   uint64_t host_memory = 0;
   bool check_weights = true;  // refuse values that are not numbers, in weights that loading reads anyway
   std::string quantize;       // plain weights to this file type, "q4_k_m", while loading; empty: as they are
-  std::vector<AdapterOption> adapters{};          // that are applied together
+  std::vector<AdapterOption> adapters{};                      // that are applied together
+  std::shared_ptr<const text::ChatTemplate> chat_template{};  // in place of the file's own; null: none
   std::function<void(double)> progress{};         // called with the fraction of the weights that is loaded, 0..1
   std::shared_ptr<llm::InputSquares> observer{};  // sees the inputs of all matrices, for an importance matrix
 };

@@ -33,7 +33,8 @@ void add_mxfp4(const Source& source, std::vector<Matrix>& out) {
     if (name.empty()) continue;
     require_shape(tensor, {"U8"}, {-1, -1, -1, 16});
     const std::vector<int64_t>& shape = tensor.shape;
-    const CheckpointTensor& scales = source.require(name + "_scales", tensor, {"U8"}, {shape[0], shape[1], shape[2]});
+    const CheckpointTensor& scales =
+        source.require(name + "_scales", tensor, {"U8", "F8_E8M0"}, {shape[0], shape[1], shape[2]});
     out.push_back(mxfp4_matrix(name, tensor, scales, {shape[0], shape[1], shape[2] * 32}));
   }
 }

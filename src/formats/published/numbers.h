@@ -18,14 +18,18 @@ T element(const CheckpointTensor& tensor, int64_t index) {
   return value;
 }
 
-// An element of an f32, f16 or bf16 tensor.
+// 2^(code - 127), the scale format of the OCP's MX specification; 255 is NaN.
+inline float e8m0_value(uint8_t code) { return code == 255 ? NAN : std::ldexp(1.0f, code - 127); }
+
+// An element of an f32, f16, bf16 or E8M0 tensor.
 inline float number(const CheckpointTensor& tensor, int64_t index) {
+  if (tensor.format == "F8_E8M0") return e8m0_value(element<uint8_t>(tensor, index));
   if (tensor.format == "F32") return element<float>(tensor, index);
   if (tensor.format == "F16") return half_bits_to_float(element<uint16_t>(tensor, index));
   return bfloat_bits_to_float(element<uint16_t>(tensor, index));
 }
 
-inline std::vector<std::string_view> number_types() { return {"F32", "F16", "BF16"}; }
+inline std::vector<std::string_view> number_types() { return {"F32", "F16", "BF16", "F8_E8M0"}; }
 
 inline bool is_exact_half(float value) {
   return std::isfinite(value) && half_bits_to_float(float_to_half_bits(value)) == value;

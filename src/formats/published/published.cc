@@ -56,7 +56,9 @@ std::string without_suffix(std::string_view name, std::string_view suffix) {
   return name.ends_with(suffix) ? std::string(name.substr(0, name.size() - suffix.size())) : std::string();
 }
 
-std::vector<Matrix> find_matrices(const Source& source) {
+namespace {
+
+void add_quantized(const Source& source, std::vector<Matrix>& matrices) {
   const Metadata& config = source.config();
   constexpr std::string_view kMethod = "quantization_config.quant_method", kBits = "quantization_config.bits";
   std::string_view method;
@@ -65,7 +67,7 @@ std::vector<Matrix> find_matrices(const Source& source) {
   } else if (config.has(kBits)) {
     method = "gptq";  // quantize_config.json of AutoGPTQ names none
   } else {
-    return {};
+    return;
   }
   const auto* known = std::ranges::find(kMethods, method, &Method::name);
   if (known == std::end(kMethods)) {
@@ -74,8 +76,15 @@ std::vector<Matrix> find_matrices(const Source& source) {
     throw bad_input("{}: config.json: {} {} is not supported; supported: {}", config.path(), kMethod,
                     gguf::quote(method), fmt::join(names, ", "));
   }
-  std::vector<Matrix> matrices;
   known->add(source, matrices);
+}
+
+}  // namespace
+
+std::vector<Matrix> find_matrices(const Source& source) {
+  std::vector<Matrix> matrices;
+  add_quantized(source, matrices);
+  add_f64(source.tensors(), matrices);
   return matrices;
 }
 

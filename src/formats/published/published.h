@@ -59,9 +59,9 @@ class Source {
 void require_shape(const CheckpointTensor& tensor, const std::vector<std::string_view>& types,
                    const std::vector<int64_t>& shape);
 
-// The matrices of a folder; empty where its configuration has no quantization_config. Sizes, bits, groups and indices
-// are checked here, so that `fill` reads nothing outside of the files. Throws bad_input that names file and field for
-// a method, a number of bits or a packing that is not supported.
+// The matrices of a folder, and its F64 tensors; no matrices where its configuration has no quantization_config. Sizes,
+// bits, groups and indices are checked here, so that `fill` reads nothing outside of the files. Throws bad_input that
+// names file and field for a method, a number of bits or a packing that is not supported.
 std::vector<Matrix> find_matrices(const Source& source);
 
 // The forms, each over all tensors of the folder.
@@ -72,6 +72,9 @@ void add_bitsandbytes(const Source& source, std::vector<Matrix>& out);
 void add_compressed_tensors(const Source& source, std::vector<Matrix>& out);
 void add_modelopt(const Source& source, std::vector<Matrix>& out);
 void add_mxfp4(const Source& source, std::vector<Matrix>& out);
+
+// F64 tensors that are not part of a matrix of `out`, whatever their number of dimensions: they are read in f32.
+void add_f64(std::span<const CheckpointTensor> tensors, std::vector<Matrix>& out);
 
 // `name` without `suffix`; "" where it does not end so.
 std::string without_suffix(std::string_view name, std::string_view suffix);

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -56,6 +57,23 @@ void note_mixtures(const ModelPlan& plan, GgufFields& fields) {
   }
 }
 
+// The default template, and by their names the others, as llama.cpp's converter writes them.
+void write_chat_templates(const ChatTemplates& templates, gguf::Writer& writer) {
+  const bool only = templates.sources.size() == 1;
+  std::map<std::string, std::string> named;
+  for (const auto& [name, source] : templates.sources) {
+    std::string key = only ? "default" : name;
+    for (char& c : key) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+    if (!key.empty()) named[key] = source;
+  }
+  std::vector<std::string_view> names;
+  for (const auto& [name, source] : named) {
+    if (name != "default") names.push_back(name);
+    writer.add_string(name == "default" ? "tokenizer.chat_template" : "tokenizer.chat_template." + name, source);
+  }
+  if (!names.empty()) writer.add_strings("tokenizer.chat_templates", names);
+}
+
 void write_fields(const Checkpoint& checkpoint, const Convertible& model, GgufFields& fields) {
   gguf::Writer& writer = fields.writer;
   const Metadata& metadata = checkpoint.metadata();
@@ -71,7 +89,7 @@ void write_fields(const Checkpoint& checkpoint, const Convertible& model, GgufFi
   constexpr const char* kTopK = "generation_config.top_k";
   if (metadata.has(kTopK))
     writer.add_integer("general.sampling.top_k", gguf::ValueType::i32, metadata.require_u32(kTopK));
-  if (const auto source = checkpoint.chat_template()) writer.add_string("tokenizer.chat_template", *source);
+  write_chat_templates(checkpoint.chat_templates(), writer);
 }
 
 void write_importance_fields(const ConvertOptions& options, gguf::Writer& writer) {

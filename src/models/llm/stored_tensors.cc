@@ -74,6 +74,25 @@ std::optional<std::string_view> match(std::string_view pattern, std::string_view
 // The attribute of a model with a head that holds the encoder.
 constexpr const char* kEncoderPrefixes[] = {"bert.", "roberta.", "distilbert.", "mpnet.", "nomic_bert.", "model."};
 
+// The attributes of a model with a head that hold the model without one.
+constexpr std::string_view kBasePrefixes[] = {"model.", "transformer.", "gpt_neox.", "backbone."};
+// Below which wrapped models have all of their tensors: those of torch.compile and of parallel training, and those that
+// see or hear.
+constexpr const char* kWrappers[] = {"_orig_mod.",  "module.",           "base_model.model.", "language_model.model.",
+                                     "text_model.", "model.text_model.", "thinker.model.",    "language_model."};
+
+// A model that was saved without its head has no prefix, and one inside of another model or wrapper one more.
+void add_other_prefixes(const std::string& theirs, std::vector<std::string>& found) {
+  const auto base =
+      std::ranges::find_if(kBasePrefixes, [&](std::string_view prefix) { return theirs.starts_with(prefix); });
+  const std::string bare = base != std::end(kBasePrefixes) ? theirs.substr(base->size()) : theirs;
+  if (bare.size() < theirs.size()) found.push_back(bare);
+  for (const char* wrapper : kWrappers) {
+    found.push_back(wrapper + theirs);
+    if (bare.size() < theirs.size()) found.push_back(wrapper + bare);
+  }
+}
+
 }  // namespace
 
 // Models that also see or hear have their language model below another name, and encoders with a head below that of
@@ -91,6 +110,7 @@ std::vector<std::string> transformers_names(std::span<const WeightName> names, c
     constexpr std::string_view kModel = "model.";
     found.push_back("language_model." + theirs);
     if (theirs.starts_with(kModel)) found.push_back("model.language_model." + theirs.substr(kModel.size()));
+    add_other_prefixes(theirs, found);
     if (theirs.starts_with(kModel) || known.whole) continue;
     for (const char* prefix : kEncoderPrefixes) found.push_back(prefix + theirs);
     constexpr std::string_view kNorm = "LayerNorm";
