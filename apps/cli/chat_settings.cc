@@ -35,7 +35,7 @@ std::string set_parameter(Conversation& conversation, const std::string& name, c
   GenerationOptions options = conversation.options();
   add_sampling_options(Command(&command), options);
   parse_arguments(command, {fmt::format("--{}={}", name, value)});
-  options.sampling = conversation.options().sampling;  // the handles of this declaration end with `command`
+  options.declared = conversation.options().declared;  // the handles of this declaration end with `command`
   finish(options);
   conversation.set_generation(options);
   return fmt::format("({} is {})\n", printable(name), printable(value));

@@ -16,6 +16,7 @@ void Conversation::reset() {
   messages_ = nlohmann::ordered_json::array();
   if (!options_.system.empty()) messages_.push_back({{"role", "system"}, {"content", options_.system}});
   first_ = messages_.size();
+  for (const auto& [role, content] : options_.examples) messages_.push_back({{"role", role}, {"content", content}});
 }
 
 void Conversation::set_system(const std::string& text) {

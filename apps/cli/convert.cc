@@ -10,6 +10,7 @@
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
+#include "apps/cli/source_layers.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
 #include "src/engine/conversion.h"
@@ -52,19 +53,42 @@ void check_target(const ConvertOptions& o, const std::string& out, const InputFi
   if (!o.force) throw Error(ErrorCode::kBadInput, fmt::format("{}: is there already", out), "replace it with --force");
 }
 
-std::vector<llm::MergedAdapter> adapters_of(const ConvertOptions& o, const Checkpoint& checkpoint) {
+// Those of the model's source first.
+std::vector<llm::MergedAdapter> adapters_of(const ConvertOptions& o, const SourceLayers& layers,
+                                            const Checkpoint& checkpoint) {
   std::vector<llm::MergedAdapter> adapters;
-  for (const std::string& lora : o.lora) {
-    const auto [path, scale] = llm::parse_adapter(lora);
+  const auto add = [&](const std::string& path, float scale) {
     adapters.push_back({std::make_shared<const llm::Adapter>(llm::Adapter::open(path)), scale});
     llm::check_adapter(*adapters.back().adapter, checkpoint);
+  };
+  if (layers != nullptr) {
+    for (const std::string& path : layers->adapters) add(path, 1);
+  }
+  for (const std::string& lora : o.lora) {
+    const auto [path, scale] = llm::parse_adapter(lora);
+    add(path, scale);
   }
   return adapters;
 }
 
+// A GGUF file has no place for them.
+void report_left_out(const SourceLayers& layers) {
+  if (layers == nullptr) return;
+  std::string left_out;
+  const auto add = [&](bool is_there, const char* name) {
+    if (is_there) left_out += (left_out.empty() ? "" : ", ") + std::string(name);
+  };
+  add(layers->chat_template.has_value(), "TEMPLATE");
+  add(!layers->system.empty(), "SYSTEM");
+  add(!layers->parameters.empty(), "PARAMETER");
+  add(!layers->messages.empty(), "MESSAGE");
+  add(!layers->licenses.empty(), "LICENSE");
+  if (!left_out.empty()) report("note", fmt::format("{}: not part of the new file: {}", layers->name, left_out));
+}
+
 int run(const ConvertOptions& o, const InputFiles& inputs) {
   const FileType& type = type_of(o.type);
-  const std::string model = resolve_model(o.model);
+  const auto [model, layers] = resolve_with_layers(o.model);
   const Checkpoint checkpoint = Checkpoint::open(model);
   const std::string out = o.out.empty() ? default_name(model, std::string(type.name)) : o.out;
   check_target(o, out, inputs);
@@ -85,13 +109,14 @@ int run(const ConvertOptions& o, const InputFiles& inputs) {
              },
          .importance = importance ? &*importance : nullptr,
          .importance_path = o.imatrix,
-         .adapters = adapters_of(o, checkpoint),
+         .adapters = adapters_of(o, layers, checkpoint),
          .progress = [&](uint64_t done,
                          uint64_t total) { bar.show(static_cast<double>(done) / static_cast<double>(total)); },
          .cancel = cancelable.flag()});
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (const std::string& warning : result.warnings) report("warning", warning);
+  report_left_out(layers);
   if (o.common.json) {
     print_json({{"path", out},
                 {"type", type.name},

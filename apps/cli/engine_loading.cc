@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "apps/cli/source_layers.h"
 #include "apps/cli/terminal.h"
 #include "src/backend/missing_device.h"
 #include "src/backend/registry.h"
 #include "src/engine/random_model.h"
 #include "src/formats/checkpoint.h"
-#include "src/hub/model_cache.h"
 
 namespace gabbro::cli {
 
@@ -61,9 +61,18 @@ LoadOptions options_of(const CommonOptions& common, const EngineNeeds& needs) {
 }  // namespace
 
 std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, const EngineNeeds& needs) {
-  const std::string path = resolve_model(model);
-  return load_visibly(common, options_of(common, needs), [&](LoadOptions options) {
-    const Checkpoint checkpoint = Checkpoint::open(path);
+  return load_engine(resolve_with_layers(model), common, needs);
+}
+
+std::shared_ptr<Engine> load_engine(const ResolvedModel& model, const CommonOptions& common, const EngineNeeds& needs) {
+  LoadOptions wanted = options_of(common, needs);
+  if (model.layers != nullptr) {
+    for (const std::string& path : model.layers->adapters) wanted.adapters.push_back({.path = path});
+    wanted.chat_template = template_of(model.layers);
+    report_layers(model.layers);
+  }
+  return load_visibly(common, wanted, [&](LoadOptions options) {
+    const Checkpoint checkpoint = Checkpoint::open(model.path);
     if (needs.exact && !options.kv_type && options.quantize.empty() && has_f32_weights(checkpoint))
       options.kv_type = DType::f32;
     return Engine::load(checkpoint, options, needs.device);

@@ -7,6 +7,7 @@
 
 #include "apps/cli/options.h"
 #include "gabbro/engine/session.h"
+#include "src/hub/model_cache.h"
 #include "src/models/llm/model_plan.h"
 
 namespace gabbro::cli {
@@ -21,7 +22,10 @@ struct EngineNeeds {
   std::shared_ptr<llm::InputSquares> observer = nullptr;
 };
 
+// With the adapters and the chat template of the model's source; notes name the layers that are not followed.
 std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common,
+                                    const EngineNeeds& needs = {});
+std::shared_ptr<Engine> load_engine(const ResolvedModel& model, const CommonOptions& common,
                                     const EngineNeeds& needs = {});
 
 // A model of random weights, without a file.

@@ -7,6 +7,7 @@
 #include "apps/cli/commands.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
+#include "apps/cli/source_layers.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
 #include "src/formats/checkpoint.h"
@@ -78,7 +79,40 @@ Totals total(const Checkpoint& checkpoint) {
   return totals;
 }
 
-void print_document(const Checkpoint& checkpoint, const InspectOptions& o) {
+// The layers of an Ollama manifest by the words of its Modelfile.
+Json layers_document(const hub::OllamaLayers& layers) {
+  Json document = {{"name", layers.name}};
+  if (!layers.adapters.empty()) document["adapter"] = layers.adapters;
+  if (layers.chat_template) document["template"] = *layers.chat_template;
+  if (!layers.system.empty()) document["system"] = layers.system;
+  if (!layers.parameters.empty()) document["parameter"] = layers.parameters;
+  for (const auto& [role, content] : layers.messages)
+    document["message"].push_back({{"role", role}, {"content", content}});
+  if (!layers.licenses.empty()) document["license"] = layers.licenses;
+  return document;
+}
+
+// A line for each, below the file's fields; texts are shown whole.
+std::string layers_text(const hub::OllamaLayers& layers, size_t width) {
+  std::string out;
+  const Json document = layers_document(layers);
+  const auto add = [&](const std::string& key, const Json& value) {
+    out += fmt::format("{:<{}}  {}\n", printable("ollama." + key), width,
+                       value.is_string() ? printable(value.get<std::string>()) : one_line_json(value));
+  };
+  for (const auto& [key, value] : document.items()) {
+    if (key == "parameter") {
+      for (const auto& [name, number] : value.items()) add("parameter." + name, number);
+    } else if (value.is_array()) {
+      for (const Json& entry : value) add(key, entry);
+    } else {
+      add(key, value);
+    }
+  }
+  return out;
+}
+
+void print_document(const Checkpoint& checkpoint, const SourceLayers& layers, const InspectOptions& o) {
   const Totals totals = total(checkpoint);
   const bool gguf = checkpoint.layout() == CheckpointLayout::kGguf;
   Json document = {{"path", checkpoint.path()},
@@ -93,6 +127,7 @@ void print_document(const Checkpoint& checkpoint, const InspectOptions& o) {
   for (const auto& [name, count] : totals.formats) document["formats"][name] = count;
   for (const MetadataField& field : checkpoint.metadata().fields())
     document["metadata"][std::string(field.key)] = as_json(field.value);
+  if (layers != nullptr) document["ollama"] = layers_document(*layers);
   if (o.tensors) {
     document["tensors"] = Json::array();
     for (const CheckpointTensor& tensor : checkpoint.tensors()) {
@@ -103,7 +138,7 @@ void print_document(const Checkpoint& checkpoint, const InspectOptions& o) {
   print_json(document);
 }
 
-void print_table(const Checkpoint& checkpoint, const InspectOptions& o) {
+void print_table(const Checkpoint& checkpoint, const SourceLayers& layers, const InspectOptions& o) {
   const Totals totals = total(checkpoint);
   std::string formats;
   for (const auto& [name, count] : totals.formats) formats += fmt::format(" {}x{}", count, name);
@@ -118,6 +153,7 @@ void print_table(const Checkpoint& checkpoint, const InspectOptions& o) {
   for (const MetadataField& field : checkpoint.metadata().fields()) {
     out += fmt::format("{:<{}}  {}\n", printable(field.key), width, as_text(field.value));
   }
+  if (layers != nullptr) out += layers_text(*layers, width);
   if (o.tensors) {
     out += fmt::format("\n{:<40} {:>8} {:>20} {:>10}\n", "tensor", "format", "shape", "size");
     for (const CheckpointTensor& tensor : checkpoint.tensors()) {
@@ -185,10 +221,12 @@ void add_inspect(Command root) {
   command.alias("show");
   command.example("gabbro inspect MODEL --tensors");
   command.runs([o] {
-    const Checkpoint checkpoint = Checkpoint::open(resolve_model(o->model));
+    const auto [path, layers] = resolve_with_layers(o->model);
+    const Checkpoint checkpoint = Checkpoint::open(path);
     if (o->check) check_tensors(checkpoint);
     checkpoint.require_unchanged();
-    o->common.json ? print_document(checkpoint, *o) : print_table(checkpoint, *o);
+    report_layers(layers);
+    o->common.json ? print_document(checkpoint, layers, *o) : print_table(checkpoint, layers, *o);
     return 0;
   });
 }

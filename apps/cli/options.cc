@@ -121,14 +121,15 @@ void add_sampling_options(Command command, GenerationOptions& options) {
   SamplerOptions& sampler = options.generate.sampler;
   const auto number = [&](const char* name, auto& value, const std::string& description) {
     const Option option = command.number(name, value, description);
-    options.sampling.emplace_back(name, option);
+    options.declared.emplace_back(name, option);
     return option;
   };
-  command
-      .number("-n,--max-tokens", options.generate.max_tokens,
-              "Most tokens to generate; -1: until the model stops or the context is full")
-      .alias("--n-predict,--predict,--num-predict")
-      .range(-1, std::numeric_limits<int>::max());
+  const auto declared = [&](const char* name, const Option& option) { options.declared.emplace_back(name, option); };
+  declared("--max-tokens", command
+                               .number("-n,--max-tokens", options.generate.max_tokens,
+                                       "Most tokens to generate; -1: until the model stops or the context is full")
+                               .alias("--n-predict,--predict,--num-predict")
+                               .range(-1, std::numeric_limits<int>::max()));
   number("--temperature", sampler.temperature, "Randomness; 0: always the most likely token")
       .placeholder("X")
       .default_text("the model's own, else 0, in a chat 0.8")
@@ -136,15 +137,11 @@ void add_sampling_options(Command command, GenerationOptions& options) {
   number("--top-k", sampler.top_k, "Choose among the K most likely tokens; 0: off").placeholder("K");
   number("--top-p", sampler.top_p, "Choose among the most likely tokens that sum to P; 1: off").placeholder("P");
   number("--min-p", sampler.min_p, "Drop tokens less likely than P times the most likely; 0: off").placeholder("P");
-  command.number("--typical-p", sampler.typical_p, "Locally typical sampling; 1: off")
-      .placeholder("P")
-      .alias("--typical");
+  number("--typical-p", sampler.typical_p, "Locally typical sampling; 1: off").placeholder("P").alias("--typical");
   number("--repeat-penalty", sampler.repeat_penalty, "Make tokens of the recent text less likely; 1: off")
       .placeholder("X");
-  command.number("--frequency-penalty", sampler.frequency_penalty, "Per earlier use of a token; 0: off")
-      .placeholder("X");
-  command.number("--presence-penalty", sampler.presence_penalty, "For any earlier use of a token; 0: off")
-      .placeholder("X");
+  number("--frequency-penalty", sampler.frequency_penalty, "Per earlier use of a token; 0: off").placeholder("X");
+  number("--presence-penalty", sampler.presence_penalty, "For any earlier use of a token; 0: off").placeholder("X");
   number("--penalty-window", sampler.penalty_window, "Tokens that penalties look back; -1: all")
       .alias("--repeat-last-n");
   command.number("--dry-multiplier", sampler.dry_multiplier, "Strength of DRY, against repeated phrases; 0: off")
@@ -166,18 +163,19 @@ void add_sampling_options(Command command, GenerationOptions& options) {
   number("--mirostat-eta", sampler.mirostat_eta, "Mirostat's learning rate").placeholder("X").alias("--mirostat-lr");
   command.option("--logit-bias", options.logit_bias, "Add BIAS to a token's logit; may be repeated")
       .placeholder("TOKEN=BIAS");
-  command.number("-s,--seed", sampler.seed, "Seed of the random numbers; 0: a random one");
-  command.option("--stop", options.generate.stop, "Stop before this text or control token; may be repeated")
-      .placeholder("TEXT")
-      .alias("-r,--reverse-prompt");
+  declared("--seed", command.number("-s,--seed", sampler.seed, "Seed of the random numbers; 0: a random one"));
+  declared("--stop",
+           command.option("--stop", options.generate.stop, "Stop before this text or control token; may be repeated")
+               .placeholder("TEXT")
+               .alias("-r,--reverse-prompt"));
 }
 
 void add_generation_options(Command command, GenerationOptions& options) {
   add_sampling_options(command, options);
-  add_context(command, options.context);
-  command.option("--system", options.system, "System message of the chat")
-      .placeholder("TEXT")
-      .alias("-sys,--system-prompt");
+  options.declared.emplace_back("--ctx", add_context(command, options.context));
+  options.declared.emplace_back("--system", command.option("--system", options.system, "System message of the chat")
+                                                .placeholder("TEXT")
+                                                .alias("-sys,--system-prompt"));
   command.flag("--raw", options.raw, "Give the prompt to the model as it is, without a chat template")
       .alias("-no-cnv,--no-conversation");
   command.flag("--parse-special", options.parse_special,
@@ -209,6 +207,10 @@ void accept_options_of_other_programs(Command command) {
   command.accept("--keepalive", Value::kOne, "a model is loaded for one command");
 }
 
+bool GenerationOptions::is_given(const std::string& name) const {
+  return std::ranges::any_of(declared, [&](const auto& entry) { return entry.first == name && entry.second.given(); });
+}
+
 void finish(GenerationOptions& options) {
   options.generate.sampler.logit_bias.clear();
   for (const std::string& text : options.logit_bias) options.generate.sampler.logit_bias.push_back(parse_bias(text));
@@ -228,7 +230,8 @@ void finish(GenerationOptions& options) {
 std::string apply_sampling_defaults(GenerationOptions& options, const SamplingDefaults& defaults, bool interactive) {
   SamplerOptions& sampler = options.generate.sampler;
   std::map<std::string, const char*> origins;
-  for (const auto& [name, option] : options.sampling) {
+  for (const std::string& name : options.of_source) origins[name] = "ollama";
+  for (const auto& [name, option] : options.declared) {
     if (option.given()) origins[name] = "option";
   }
   for (const SamplingDefault& setting : defaults.values) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,8 +62,13 @@ struct GenerationOptions {
   bool parse_special = false;                            // of a raw text
   std::string chat_template;                             // a file or a name; empty: the model's own
   std::vector<std::string> template_variables;           // NAME=VALUE
-  std::vector<std::pair<std::string, Option>> sampling;  // by name: to see which were given
+  std::vector<std::pair<std::string, Option>> declared;  // by name: to see which were given
+  std::set<std::string> of_source;                       // names of those that the model's source has set
+  // Role and content of messages that precede each conversation (MESSAGE of a Modelfile).
+  std::vector<std::pair<std::string, std::string>> examples;
   std::vector<std::string> logit_bias;
+
+  bool is_given(const std::string& name) const;  // on the command line
 };
 void add_generation_options(Command command, GenerationOptions& options);
 // Those of them that a chat can change between two answers. The options' values at this time are the defaults.

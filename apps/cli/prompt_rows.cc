@@ -179,6 +179,16 @@ Json messages_of(const Json& value, bool raw) {
   return value;
 }
 
+// After a system message of the row.
+void add_examples(PromptRow& row, const std::vector<std::pair<std::string, std::string>>& examples) {
+  auto at = row.messages.begin();
+  if (!row.messages.empty() && row.messages[0].contains("role") && row.messages[0]["role"] == "system") ++at;
+  for (const auto& [role, content] : examples) {
+    at = row.messages.insert(at, Json{{"role", role}, {"content", content}});
+    ++at;
+  }
+}
+
 void add_system(PromptRow& row, const Json* own, const std::string& otherwise) {
   const std::string system = own != nullptr ? text_of("system", *own) : otherwise;
   const bool has_one = !row.messages.empty() && row.messages[0]["role"] == "system";
@@ -207,6 +217,7 @@ void read_fields(const Json& fields, const GenerationOptions& defaults, PromptRo
     if (text_of("prompt", *prompt).empty()) throw bad_input("the prompt is empty");
     row.messages = Json::array({{{"role", "user"}, {"content", *prompt}}});
   }
+  add_examples(row, defaults.examples);
   add_system(row, find("system"), defaults.system);
   if (tools != nullptr) {
     if (!tools->is_array()) throw wrong("tools", *tools, "a list of tools");

@@ -10,7 +10,6 @@
 #include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
-#include "src/hub/model_cache.h"
 #include "src/hub/pull.h"
 
 namespace gabbro::cli {
@@ -70,6 +69,8 @@ class TransferLine {
 };
 
 void print_pulled(const hub::PullResult& result, const hub::RepoName& name, bool json) {
+  if (!result.note.empty()) report("note", result.note);
+  if (!json && result.files.empty()) return print(result.path + "\n");
   if (!json) {
     report("note",
            fmt::format("{}: {} in {} file{}{}", result.model, human_bytes(result.bytes), result.files.size(),
@@ -94,13 +95,6 @@ int pull_model(PullArguments& o) {
   if (!o.revision.empty()) {
     if (!hub::is_revision(o.revision)) throw bad_input("--revision: '{}' is not a branch, tag or commit", o.revision);
     o.pull.name.revision = o.revision;
-  }
-  if (settings.offline && o.pull.include.empty() && o.pull.exclude.empty()) {
-    if (const auto path = find_model(o.pull.name.text())) {
-      report("note", "HF_HUB_OFFLINE is set: this is what is on this machine");
-      print(*path + "\n");
-      return 0;
-    }
   }
   hub::PullResult result;
   {
@@ -139,7 +133,9 @@ void add_pull(Command root) {
   command.footer(
       "Files go to the cache of huggingface_hub (HF_HUB_CACHE, HF_HOME), where its programs find them too. A download "
       "that was interrupted goes on where it was. HF_TOKEN, or the file that `hf auth login` writes, has the token for "
-      "private and gated models; HF_ENDPOINT names another server. The path of the model is printed.");
+      "private and gated models; HF_ENDPOINT names another server. The path of the model is printed. Without network, "
+      "and "
+      "with HF_HUB_OFFLINE=1, it is that of what is on this machine already.");
   command.example("gabbro pull qwen3:8b");
   command.example("gabbro pull bartowski/Llama-3.2-3B-Instruct-GGUF:q4_k_m");
   command.runs([o] { return pull_model(*o); });

@@ -44,12 +44,12 @@ int remove_model(const std::string& name, bool yes, bool json) {
   if (!yes && !is_terminal(STDIN_FILENO))
     throw Error(ErrorCode::kBadInput, "rm asks before it removes, and standard input is not a terminal",
                 "--yes removes without a question");
-  const hub::Removal removal = hub::plan_removal(name);
+  hub::Removal removal = hub::plan_removal(name);
   if (!yes && !is_confirmed(removal)) {
     report("note", "nothing was removed");
     return 0;
   }
-  hub::remove(removal);
+  removal.bytes = hub::remove(removal);
   print_removed(removal, json);
   return 0;
 }

@@ -12,6 +12,7 @@
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/prompt_input.h"
+#include "apps/cli/source_layers.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
 #include "src/engine/speculation.h"
@@ -111,6 +112,9 @@ int run(RunOptions& o, const InputFiles& inputs) {
   } else if (prompts.empty()) {
     prompt = read_prompt(o.input);
   }
+  const ResolvedModel model = resolve_with_layers(o.model);
+  apply_layers(model.layers, o.generation, o.common);
+  finish(o.generation);  // of the values that are the source's
   const int64_t sequences = std::min(std::ssize(prompts), o.batch.parallel);
   std::shared_ptr<Engine> draft;  // first, so that its memory counts where that of the model is limited
   if (!o.draft.empty()) {
@@ -120,7 +124,7 @@ int run(RunOptions& o, const InputFiles& inputs) {
     draft = load_engine(o.draft, resident, {.context = o.generation.context, .kv_type = o.generation.kv_type});
   }
   const auto engine = load_engine(
-      o.model, o.common, {.context = o.generation.context, .kv_type = o.generation.kv_type, .sequences = sequences});
+      model, o.common, {.context = o.generation.context, .kv_type = o.generation.kv_type, .sequences = sequences});
   o.generation.generate.drafter = make_drafter(o, draft, *engine);
   const std::string sampling = apply_sampling_defaults(o.generation, engine->sampling_defaults(), interactive);
   if (is_terminal(STDERR_FILENO) || o.common.verbose()) say(describe(engine->facts()) + "\n");

@@ -6,6 +6,7 @@
 #include "apps/cli/chat_template_argument.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/options.h"
+#include "apps/cli/source_layers.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
@@ -30,8 +31,9 @@ struct TemplateOptions {
 };
 
 struct TemplateSource {
-  std::string text;
+  std::shared_ptr<const text::ChatTemplate> chat_template;
   Json variables = Json::object();
+  SourceLayers layers{};
 };
 
 // A GGUF file, or one that was meant to be one.
@@ -46,32 +48,44 @@ bool is_model(const std::string& path) {
          recognize_file(std::as_bytes(std::span(start)), path).has_value();
 }
 
-TemplateSource read_template_source(const std::string& name) {
+TemplateSource read_template_source(const std::string& name, bool with_tools) {
   std::error_code ignored;
-  if (is_standard_input(name)) return {.text = read_input(name)};
+  const auto jinja = [](const std::string& text) { return std::make_shared<const text::ChatTemplate>(text); };
+  if (is_standard_input(name)) return {.chat_template = jinja(read_input(name))};
   const bool exists = std::filesystem::exists(name, ignored);
   if (const auto builtin = text::find_builtin_template(name); builtin && !exists)
-    return {.text = std::string(*builtin)};
-  if (exists && !std::filesystem::is_directory(name, ignored) && !is_model(name)) return {.text = read_input(name)};
-  const auto file = Checkpoint::open(resolve_model(name));
-  const auto text = file.chat_template();
-  if (!text) throw bad_input("{}: the model has no chat template", file.path());
+    return {.chat_template = jinja(std::string(*builtin))};
+  if (exists && !std::filesystem::is_directory(name, ignored) && !is_model(name))
+    return {.chat_template = jinja(read_input(name))};
+  const ResolvedModel model = resolve_with_layers(name);
+  const auto file = Checkpoint::open(model.path);
+  TemplateSource source{.chat_template = template_of(model.layers), .layers = model.layers};
+  if (source.chat_template == nullptr) {
+    const auto text = file.chat_template(with_tools);
+    if (!text) throw bad_input("{}: the model has no chat template", file.path());
+    source.chat_template = jinja(*text);
+  }
+  report_layers(model.layers);
   const text::Tokenizer tokenizer = read_tokenizer(file);
   file.require_unchanged();
   for (const std::string& warning : tokenizer.warnings()) report("warning", file.path() + ": " + warning);
-  return {*text, template_variables(tokenizer)};
+  source.variables = template_variables(tokenizer);
+  return source;
 }
 
 int run(const TemplateOptions& o) {
-  TemplateSource source = read_template_source(o.source);
+  const Json tools = o.tools.empty() ? Json(nullptr) : read_json_list(o.tools, "tools");
+  const bool with_tools = tools.is_array() && !tools.empty();
+  TemplateSource source = read_template_source(o.source, with_tools);
   for (const std::string& variable : o.variables)
     add_template_variable(source.variables, variable, "--var (--template-var)");
-  const Json messages = read_json_list(o.messages, "messages");
-  const Json tools = o.tools.empty() ? Json(nullptr) : read_json_list(o.tools, "tools");
-  const text::ChatTemplate chat_template(source.text);
+  const Json messages = with_source_messages(source.layers, read_json_list(o.messages, "messages"));
+  const text::ChatTemplate& chat_template = *source.chat_template;
   const text::ChatPrompt prompt =
       text::render_prompt(chat_template, messages, tools, !o.no_generation_prompt, source.variables);
   for (const std::string& note : prompt.notes) report("note", note);
+  if (with_tools && !text::shows_tools(chat_template, messages, tools, source.variables))
+    report("warning", "the chat template does not show tools: the model is not told of them");
   for (const size_t i : prompt.lost)
     report("warning", fmt::format("the chat template leaves out the text of message {}", i + 1));
   if (o.common.json) {

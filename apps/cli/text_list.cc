@@ -1,8 +1,10 @@
 #include "apps/cli/text_list.h"
 
+#include "apps/cli/source_layers.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/text_files.h"
 #include "src/backend/missing_device.h"
+#include "src/base/error.h"
 #include "src/base/text_file.h"
 #include "src/formats/checkpoint.h"
 #include "src/hub/model_cache.h"
@@ -37,7 +39,10 @@ std::vector<std::string> read_texts(const TextList& texts) {
 
 std::shared_ptr<TextEncoder> load_encoder(const std::string& model, const CommonOptions& common,
                                           const std::optional<std::string>& kv_type) {
-  const std::string path = resolve_model(model);
+  const auto [path, layers] = resolve_with_layers(model);
+  if (layers != nullptr && !layers->adapters.empty())
+    throw bad_input("{}: its adapter cannot be applied to a text encoder", layers->name);
+  report_layers(layers);
   LoadOptions options = load_options(common, 0, kv_type);
   ProgressBar bar("loading", true);
   options.progress = [&](double share) { bar.show(share); };

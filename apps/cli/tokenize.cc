@@ -6,6 +6,7 @@
 #include "apps/cli/chat_template_argument.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/options.h"
+#include "apps/cli/source_layers.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
@@ -35,16 +36,17 @@ struct TokenizerSource {
   std::string path;
   text::Tokenizer tokenizer;
   std::function<std::optional<std::string>()> chat_template;  // read where it is needed
+  SourceLayers layers{};
 };
 
 TokenizerSource open_source(const std::string& model) {
-  const std::string path = is_tokenizer_path(model) ? model : resolve_model(model);
+  const auto [path, layers] = is_tokenizer_path(model) ? ResolvedModel{model, nullptr} : resolve_with_layers(model);
   if (is_tokenizer_path(path)) {
     const TokenizerFiles files = read_tokenizer_files(path);
-    return {path, read_tokenizer(files), [folder = files.folder] { return read_chat_template(folder); }};
+    return {path, read_tokenizer(files), [folder = files.folder] { return read_chat_template(folder); }, layers};
   }
   const auto file = Checkpoint::open(path);
-  TokenizerSource source{file.path(), read_tokenizer(file), [file] { return file.chat_template(); }};
+  TokenizerSource source{file.path(), read_tokenizer(file), [file] { return file.chat_template(); }, layers};
   file.require_unchanged();
   return source;
 }
@@ -56,11 +58,16 @@ std::string text_of(const TokenizeOptions& o) {
 
 // The prompt that `run` makes of a conversation, with the model's own template.
 std::vector<int32_t> encode_messages(const TokenizeOptions& o, const TokenizerSource& source) {
-  const std::optional<std::string> chat_template = source.chat_template();
-  if (!chat_template) throw bad_input("{}: the model has no chat template", source.path);
+  std::shared_ptr<const text::ChatTemplate> chat_template = template_of(source.layers);
+  if (chat_template == nullptr) {
+    const std::optional<std::string> text = source.chat_template();
+    if (!text) throw bad_input("{}: the model has no chat template", source.path);
+    chat_template = std::make_shared<const text::ChatTemplate>(*text);
+  }
+  report_layers(source.layers);
+  const nlohmann::ordered_json messages = with_source_messages(source.layers, read_json_list(o.messages, "messages"));
   const text::ChatPrompt prompt =
-      text::render_prompt(text::ChatTemplate(*chat_template), read_json_list(o.messages, "messages"), nullptr, true,
-                          template_variables(source.tokenizer));
+      text::render_prompt(*chat_template, messages, nullptr, true, template_variables(source.tokenizer));
   for (const std::string& note : prompt.notes) report("note", note);
   for (const size_t i : prompt.lost)
     report("warning", fmt::format("the chat template leaves out the text of message {}", i + 1));

@@ -190,6 +190,7 @@ class LanguageModel:
             0: the most likely token, always.
         top_k, top_p, min_p, typical_p, repeat_penalty, frequency_penalty, presence_penalty : number
             Further steps of sampling. What is left out is as the model's files say, else as the command line has it.
+            A model of Ollama has its PARAMETERs, SYSTEM, MESSAGEs, TEMPLATE and ADAPTER.
         seed : int
             The same seed gives the same tokens; 0, the default: a random one.
         stop : list of str

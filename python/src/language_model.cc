@@ -4,6 +4,7 @@
 #include "gabbro/engine/chat.h"
 #include "python/src/checked.h"
 #include "python/src/fork.h"
+#include "python/src/source_layers.h"
 #include "src/base/error.h"
 #include "src/engine/batch.h"
 #include "src/hub/model_cache.h"
@@ -53,6 +54,7 @@ class Callback {
 
 struct LanguageModel {
   std::shared_ptr<Engine> engine;
+  SourceLayers source;
 };
 
 LanguageModel load(const std::string& model, const LoadOptions& wanted, nb::object progress) {
@@ -62,7 +64,9 @@ LanguageModel load(const std::string& model, const LoadOptions& wanted, nb::obje
   LanguageModel loaded;
   {
     const WithoutGil without_gil;
-    loaded.engine = Engine::load(resolve_model(model), options);
+    const ResolvedModel found = resolve_with_layers(model);
+    loaded.source = apply_layers(found.layers, options);
+    loaded.engine = Engine::load(found.path, options);
   }
   report.rethrow();
   return loaded;
@@ -87,7 +91,9 @@ nb::dict facts_of(const LanguageModel& model) {
   facts["state_bytes"] = f.state_bytes;
   facts["device"] = f.device_id;
   facts["device_name"] = f.device_name;
-  facts["warnings"] = f.warnings;
+  std::vector<std::string> warnings = f.warnings;
+  warnings.insert(warnings.end(), model.source.warnings.begin(), model.source.warnings.end());
+  facts["warnings"] = warnings;
   return facts;
 }
 
@@ -117,9 +123,10 @@ void read_option(const nb::dict& options, const char* name, T& value) {
   if (options.contains(name)) value = value_argument<T>("generate", name, options[name]);
 }
 
-GenerateOptions options_of(const Engine& engine, const nb::dict& given) {
+GenerateOptions options_of(const LanguageModel& model, const nb::dict& given) {
   GenerateOptions options;
-  options.sampler = default_sampling(engine);
+  options.sampler = default_sampling(*model.engine);
+  apply_parameters(model.source, options);
   SamplerOptions& s = options.sampler;
   read_option(given, "max_tokens", options.max_tokens);
   read_option(given, "stop", options.stop);
@@ -150,7 +157,7 @@ nb::dict as_dict(const GenerateResult& result) {
 // All prompts together, as many at a time as the cache holds. `on_text(index, piece)` may be None.
 nb::list generate(const LanguageModel& model, const std::vector<std::vector<int32_t>>& prompts, const nb::dict& given,
                   nb::object on_text, CancelFlag* cancel) {
-  const GenerateOptions options = options_of(*model.engine, given);
+  const GenerateOptions options = options_of(model, given);
   Callback report(std::move(on_text));
   CancelFlag own;
   CancelFlag& flag = cancel != nullptr ? *cancel : own;
@@ -208,7 +215,8 @@ nb::str decode(const LanguageModel& model, const std::vector<int32_t>& ids, bool
 std::vector<int32_t> chat(const LanguageModel& model,
                           const std::vector<std::pair<std::string, std::string>>& messages) {
   std::vector<ChatMessage> conversation;
-  for (const auto& [role, content] : messages) conversation.push_back({role, content});
+  for (const auto& [role, content] : with_source_messages(model.source, messages))
+    conversation.push_back({role, content});
   const WithoutGil without_gil;
   return chat_prompt(*model.engine, conversation);
 }

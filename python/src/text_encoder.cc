@@ -7,7 +7,9 @@
 #include "gabbro/engine/text_encoder.h"
 #include "python/src/checked.h"
 #include "python/src/fork.h"
+#include "src/base/error.h"
 #include "src/hub/model_cache.h"
+#include "src/hub/ollama_layers.h"
 
 namespace gabbro::python {
 namespace {
@@ -18,7 +20,10 @@ struct Encoder {
 
 Encoder load(const std::string& model, const std::string& device, int threads) {
   const WithoutGil without_gil;
-  return {TextEncoder::load(resolve_model(model), {.device = device, .threads = threads})};
+  const ResolvedModel found = resolve_with_layers(model);
+  if (found.layers != nullptr && !found.layers->adapters.empty())
+    throw bad_input("{}: its adapter cannot be applied to a text encoder", found.layers->name);
+  return {TextEncoder::load(found.path, {.device = device, .threads = threads})};
 }
 
 nb::dict facts_of(const Encoder& encoder) {

@@ -77,6 +77,10 @@ std::vector<GgufModel> models_of_tag(const std::vector<GgufModel>& models, std::
   add_where([&](const GgufModel& model) { return model.files.front() == tag || model.name == tag; });
   add_where(
       [&](const GgufModel& model) { return file_name(model.files.front()) == tag || file_name(model.name) == tag; });
+  add_where([&](const GgufModel& model) {
+    const std::string first = lower_case(model.files.front()), name = lower_case(model.name);
+    return first == wanted || name == wanted || file_name(first) == wanted || file_name(name) == wanted;
+  });
   add_where([&](const GgufModel& model) { return lower_case(model.label) == "ud-" + wanted; });
   return found;
 }

@@ -21,7 +21,7 @@ std::vector<GgufModel> gguf_models(const std::vector<std::string>& paths);
 // The quantization of "Qwen3-8B-Q4_K_M": its last part, or a folder's name.
 std::string quantization_label(std::string_view name);
 
-// The models that a tag means: a quantization in whatever case, or the name of a file. Empty: none.
+// The models that a tag means: a quantization or the name of a file, in whatever case. Empty: none.
 std::vector<GgufModel> models_of_tag(const std::vector<GgufModel>& models, std::string_view tag);
 
 // The one that no tag means: the only one, else Q4_K_M where there is one of it. Null: it takes a tag.

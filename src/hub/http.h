@@ -21,7 +21,8 @@ class HttpError : public Error {
   enum class Kind {
     kConnect,  // no connection to the host
     kBroken,   // the connection broke or stalled
-    kStatus,   // an answer such as 503
+    kStatus,   // an answer such as 429
+    kDown,     // an answer such as 503: the server does not work
     kFatal     // no repetition will help
   };
   HttpError(Kind kind, const std::string& message, std::string hint = {}, std::optional<double> retry_after = {})

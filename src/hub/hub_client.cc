@@ -64,7 +64,8 @@ HttpError HubClient::status_error(const HttpResponse& response, const RepoName& 
             has_token ? "check the rights of the token, and the terms at " + page : log_in};
   const std::string message = fmt::format("{}: the Hub answers {}", what, status);
   if (status == 429) return {kStatus, message + " (too many requests)", "try again later", retry_after(response)};
-  if (status == 408 || status >= 500) return {kStatus, message, "try again later", retry_after(response)};
+  if (status == 408 || status >= 500)
+    return {status >= 500 ? kDown : kStatus, message, "try again later", retry_after(response)};
   return {kFatal, message};
 }
 

@@ -108,19 +108,31 @@ std::string next_page(std::string_view link) {
   return "";
 }
 
-std::optional<OllamaModel> parse_ollama_manifest(std::string_view text, const std::string& name) {
-  constexpr std::string_view kDigest = "sha256:";
-  const Json document = parse_json(text, name);
-  const auto layers = require_object(document, name).find("layers");
-  if (layers == document.end() || !layers->is_array()) throw bad_input("{}: 'layers' is not a list", name);
-  for (const Json& layer : *layers) {
-    if (text_of(require_object(layer, name), "mediaType", name) != "application/vnd.ollama.image.model") continue;
+const OllamaLayer* OllamaManifest::model() const {
+  const OllamaLayer* found = nullptr;
+  for (const OllamaLayer& layer : layers) found = layer.kind == "model" ? &layer : found;
+  return found;
+}
+
+OllamaManifest parse_ollama_manifest(std::string_view text, const std::string& name) {
+  constexpr std::string_view kDigest = "sha256:", kImage = "application/vnd.ollama.image.";
+  const auto layer_of = [&](const Json& layer, std::string kind) {
     const std::string digest = text_of(layer, "digest", name);
     if (!digest.starts_with(kDigest) || !is_sha256(digest.substr(kDigest.size())))
       throw bad_input("{}: {} is not a digest", name, gguf::quote(digest));
-    return OllamaModel{digest.substr(kDigest.size()), size_of(layer, name)};
+    return OllamaLayer{std::move(kind), digest.substr(kDigest.size()), size_of(layer, name)};
+  };
+  const Json document = parse_json(text, name);
+  const auto layers = require_object(document, name).find("layers");
+  if (layers == document.end() || !layers->is_array()) throw bad_input("{}: 'layers' is not a list", name);
+  OllamaManifest manifest;
+  for (const Json& layer : *layers) {
+    const std::string type = text_of(require_object(layer, name), "mediaType", name);
+    if (type.starts_with(kImage)) manifest.layers.push_back(layer_of(layer, type.substr(kImage.size())));
   }
-  return {};
+  if (const auto config = document.find("config"); config != document.end() && config->is_object())
+    manifest.config = layer_of(*config, "config");
+  return manifest;
 }
 
 }  // namespace gabbro::hub

@@ -34,12 +34,19 @@ std::string next_page(std::string_view link);
 // A relative path that stays below the folder it is joined to.
 bool is_safe_path(std::string_view path);
 
-// The model's file among the layers of an Ollama manifest: the SHA-256 of its blob. Empty where there is none. Throws
-// bad_input.
-struct OllamaModel {
+// A manifest of Ollama. Blobs have the names of their SHA-256.
+struct OllamaLayer {
+  std::string kind;  // "model", "adapter", "template" ...: the media type after "application/vnd.ollama.image."
   std::string sha256;
   uint64_t size = 0;
 };
-std::optional<OllamaModel> parse_ollama_manifest(std::string_view text, const std::string& name);
+struct OllamaManifest {
+  std::vector<OllamaLayer> layers;    // in their order; other media types are left out
+  std::optional<OllamaLayer> config;  // of kind "config"
+
+  const OllamaLayer* model() const;  // the last layer of kind "model", as Ollama takes it; null if there is none
+};
+// Throws bad_input: no such JSON, a digest that is not one, a size that is not a number.
+OllamaManifest parse_ollama_manifest(std::string_view text, const std::string& name);
 
 }  // namespace gabbro::hub

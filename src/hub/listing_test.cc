@@ -77,14 +77,22 @@ TEST(Listings, CommitsAndManifests) {
   EXPECT_EQ(parse_commit(R"({"sha":")" + kHash + "\"}", "x"), kHash);
   EXPECT_THROW(parse_commit(R"({"sha":"main"})", "x"), Error);
   const std::string digest(64, 'b');
-  const auto model = parse_ollama_manifest(
-      R"({"layers":[{"mediaType":"other"},{"mediaType":"application/vnd.ollama.image.model","digest":"sha256:)" +
-          digest + R"(","size":7}]})",
-      "x");
-  ASSERT_TRUE(model);
-  EXPECT_EQ(model->sha256, digest);
-  EXPECT_EQ(model->size, 7u);
-  EXPECT_FALSE(parse_ollama_manifest(R"({"layers":[]})", "x"));
+  const auto manifest = [&](const std::string& layers) {
+    return parse_ollama_manifest(R"({"layers":[{"mediaType":"other"})" + layers + "]}", "x");
+  };
+  const auto layer = [&](const std::string& kind, const std::string& hash) {
+    return R"(,{"mediaType":"application/vnd.ollama.image.)" + kind + R"(","digest":"sha256:)" + hash +
+           R"(","size":7})";
+  };
+  const OllamaManifest found =
+      manifest(layer("model", std::string(64, 'a')) + layer("system", digest) + layer("model", digest));
+  ASSERT_EQ(found.layers.size(), 3u);
+  EXPECT_EQ(found.layers[1].kind, "system");
+  ASSERT_TRUE(found.model());
+  EXPECT_EQ(found.model()->sha256, digest);
+  EXPECT_EQ(found.model()->size, 7u);
+  EXPECT_FALSE(manifest("").model());
+  EXPECT_THROW(manifest(layer("adapter", "../x")), Error);
   EXPECT_THROW(parse_ollama_manifest("{}", "x"), Error);
 }
 

@@ -14,6 +14,7 @@
 #include "src/formats/foreign_folder.h"
 #include "src/formats/gguf_split.h"
 #include "src/hub/model_folders.h"
+#include "src/hub/ollama_layers.h"
 #include "src/hub/repo_name.h"
 #include "src/hub/settings.h"
 #include "src/hub/text.h"
@@ -58,12 +59,35 @@ void add_file(const fs::directory_entry& entry, std::map<std::string, CachedMode
   const std::string path = entry.path().string(), file = entry.path().filename().string();
   if (without_extension(file).size() == file.size()) return;  // not a .gguf
   std::error_code error;
-  const uint64_t size = entry.file_size(error);
-  if (error) return;
+  uint64_t size = entry.file_size(error);
+  if (error) size = 0;  // a link to nothing
   const auto split = gguf::parse_split_name(path);
   const std::string name = split ? fs::path(split->prefix).filename().string() : std::string(without_extension(file));
   const std::string first = split ? split->path(0) : path;
   models.try_emplace(first, CachedModel{.name = name, .path = first}).first->second.bytes += size;
+}
+
+// The first part of a GGUF model that is missing, as a problem.
+std::string problem_of_file(const std::string& path) {
+  const auto split = gguf::parse_split_name(path);
+  std::error_code ignored;
+  for (uint32_t part = 0; part < (split ? split->count : 1); ++part) {
+    const std::string file = split ? split->path(part) : path;
+    if (!fs::exists(file, ignored)) return fs::path(file).filename().string() + " is missing";
+  }
+  return "";
+}
+
+// Paths below a folder: files, and links to nothing.
+void list_files(const fs::path& folder, std::vector<std::string>& files, std::vector<std::string>& dangling) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;
+       !error && entry != end; entry.increment(error)) {
+    std::error_code ignored;
+    const std::string path = entry->path().lexically_relative(folder);
+    if (entry->is_regular_file(ignored)) files.push_back(path);
+    if (entry->is_symlink(ignored) && !entry->exists(ignored)) dangling.push_back(path);
+  }
 }
 
 // How to come by a model of that name, which is not there.
@@ -129,15 +153,24 @@ std::vector<CachedModel> own_models() {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
     const std::string path = entry->path().string(), name = entry->path().filename().string();
-    if (entry->is_regular_file(ignored)) add_file(*entry, models);
-    if (entry->is_directory(ignored) && is_model_folder(path))
+    const bool leads_nowhere = entry->is_symlink(ignored) && !entry->exists(ignored);
+    if (entry->is_regular_file(ignored) || leads_nowhere) add_file(*entry, models);
+    if (entry->is_directory(ignored) && is_model_folder(path)) {
       models[path] = {.name = name, .path = path, .bytes = bytes_below(path)};
+      std::vector<std::string> files, dangling;
+      list_files(path, files, dangling);
+      models[path].problem = hub::problem_of_folder(path, files, dangling);
+    }
   }
   if (error && error != std::errc::no_such_file_or_directory)
     throw bad_input("{}: the model cache cannot be read: {}", folder, error.message());
   std::vector<CachedModel> list;
   list.reserve(models.size());
-  for (auto& [path, model] : models) list.push_back(std::move(model));
+  for (auto& [path, model] : models) {
+    std::error_code ignored;
+    if (!fs::is_directory(path, ignored)) model.problem = problem_of_file(path);
+    list.push_back(std::move(model));
+  }
   std::stable_sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   return list;
 }
@@ -149,28 +182,49 @@ std::vector<CachedModel> list_models() {
   return models;
 }
 
-std::optional<std::string> find_model(const std::string& name) {
-  if (std::string path = find_in_cache(name); !path.empty()) return path;
+namespace {
+
+// The path of a model by its name, and its manifest if it is Ollama's.
+std::optional<hub::OllamaModel> find_named(const std::string& name) {
+  if (std::string path = find_in_cache(name); !path.empty()) return hub::OllamaModel{path, {}};
   const auto short_name = hub::find_short_name(name);
   if (const auto repo = short_name ? short_name : hub::parse_repo_name(name)) {
-    if (auto path = hub::find_hub_model(*repo)) return path;
-    if (auto path = hub::find_lm_studio_model(*repo)) return path;
+    if (auto path = hub::find_hub_model(*repo)) return hub::OllamaModel{*path, {}};
+    if (auto path = hub::find_lm_studio_model(*repo)) return hub::OllamaModel{*path, {}};
   }
   return hub::find_ollama_model(name);
 }
 
-std::string resolve_model(const std::string& model) {
+hub::OllamaModel resolve(const std::string& model) {
   std::error_code ignored;
   const bool exists = !model.empty() && fs::exists(model, ignored);
-  if (exists && (!fs::is_directory(model, ignored) || is_model_folder(model))) return model;
-  if (const auto path = find_model(model)) return *path;
+  if (exists && (!fs::is_directory(model, ignored) || is_model_folder(model))) return {model, {}};
+  if (const auto found = find_named(model)) return *found;
   if (exists) {
     refuse_adapter_folder(model);
     throw Error(ErrorCode::kBadInput, fmt::format("{}: is a folder, but holds no model", model), folder_hint(model));
   }
+  const auto short_name = hub::find_short_name(model);
+  if (const auto repo = short_name ? short_name : hub::parse_repo_name(model)) hub::refuse_broken_hub_model(*repo);
   const std::string folder = models_folder();
   throw Error(ErrorCode::kBadInput, fmt::format("no model {}: neither a file nor in the cache", gguf::quote(model)),
               hint(model, folder.empty() ? "$GABBRO_HOME/models" : folder));
+}
+
+}  // namespace
+
+std::optional<std::string> find_model(const std::string& name) {
+  const auto found = find_named(name);
+  return found ? std::optional(found->path) : std::nullopt;
+}
+
+std::string resolve_model(const std::string& model) { return resolve(model).path; }
+
+ResolvedModel resolve_with_layers(const std::string& model) {
+  const hub::OllamaModel found = resolve(model);
+  if (found.entry.name.empty()) return {found.path, nullptr};
+  auto layers = std::make_shared<const hub::OllamaLayers>(hub::read_ollama_layers(found.entry));
+  return {found.path, layers->empty() ? nullptr : std::move(layers)};
 }
 
 }  // namespace gabbro

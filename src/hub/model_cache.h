@@ -3,9 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace gabbro::hub {
+struct OllamaLayers;  // src/hub/ollama_layers.h
+}
 
 namespace gabbro {
 
@@ -20,6 +25,7 @@ struct CachedModel {
   std::string path;    // a file (the first part of several), or a folder
   uint64_t bytes = 0;  // of all parts, or of the files of the folder
   ModelSource source = ModelSource::kGabbro;
+  std::string problem;  // of a broken model: what is missing; empty where it is whole
 };
 
 // $GABBRO_HOME/models, $XDG_CACHE_HOME/gabbro/models where that is an absolute path, or ~/.cache/gabbro/models; empty
@@ -29,16 +35,25 @@ std::string models_folder();
 // Models in Gabbro's own folder, by name; empty if it is missing. Throws bad_input if it cannot be read.
 std::vector<CachedModel> own_models();
 
-// Models of all sources, by source and name. Folders of other programs that cannot be read count as empty.
+// Models of all sources, by source and name, broken ones too. Folders of other programs that cannot be read count as
+// empty.
 std::vector<CachedModel> list_models();
 
 // The file or folder that `model` means: a path of a file, of a folder in the layout of Hugging Face (config.json) or
 // diffusers (model_index.json), a name in the own folder in whatever case, a name of the Hub ("owner/name",
 // "owner/name:q4_k_m", or a short one such as "qwen3:8b") that was downloaded, or a name of Ollama's. Throws bad_input,
-// with a hint that lists what there is, or says how to download it.
+// with a hint that lists what there is, or says how to download it; and where a name without regard to case could be
+// several.
 std::string resolve_model(const std::string& model);
 
 // The same for names alone, and nothing where no model has that name.
 std::optional<std::string> find_model(const std::string& name);
+
+// resolve_model() with what the model's source says besides: the layers of an Ollama manifest.
+struct ResolvedModel {
+  std::string path;
+  std::shared_ptr<const hub::OllamaLayers> layers;  // null: of another source, or there are none
+};
+ResolvedModel resolve_with_layers(const std::string& model);
 
 }  // namespace gabbro

@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
+#include "src/formats/gguf_parse.h"
 #include "src/hub/repo_cache.h"
 #include "src/hub/settings.h"
 #include "src/hub/text.h"
@@ -49,14 +50,6 @@ std::vector<std::string> files_in(const std::string& folder) {
   return names;
 }
 
-// A snapshot by the name that list shows: a commit without a reference is its own revision.
-RepoFolder snapshot_folder(const RepoCache& cache, const std::string& commit) {
-  const std::vector<std::string> revisions = cache.revisions_of(commit);
-  const bool is_default = std::ranges::find(revisions, kDefaultRevision) != revisions.end();
-  const std::string revision = is_default ? "" : revisions.empty() ? commit : revisions.front();
-  return repo_folder({cache.id(), revision, ""}, cache.snapshot(commit), cache.files(commit));
-}
-
 // LM Studio's folders of repositories.
 template <class Visit>
 void for_each_lm_studio_folder(const Visit& visit) {
@@ -72,18 +65,44 @@ void for_each_lm_studio_folder(const Visit& visit) {
 
 }  // namespace
 
-RepoFolder repo_folder(const RepoName& name, const std::string& folder, const std::vector<std::string>& files) {
-  const auto has = [&](std::string_view file) { return std::ranges::find(files, file) != files.end(); };
-  const auto is_weights = [](const std::string& file) { return file.ends_with(".safetensors"); };
-  RepoFolder found{name, folder, false, gguf_models(files)};
-  found.is_model = (has("config.json") || has("model_index.json")) && std::ranges::any_of(files, is_weights);
-  std::erase_if(found.ggufs, [](const GgufModel& model) { return !model.is_complete; });
+RepoFolder snapshot_folder(const RepoCache& cache, const std::string& commit) {
+  const std::vector<std::string> revisions = cache.revisions_of(commit);
+  const bool is_default = std::ranges::find(revisions, kDefaultRevision) != revisions.end();
+  // A commit without a reference is its own revision.
+  const std::string revision = is_default ? "" : revisions.empty() ? commit : revisions.front();
+  return repo_folder({cache.id(), revision, ""}, cache.snapshot(commit), cache.files(commit), cache.dangling(commit));
+}
+
+RepoFolder repo_folder(const RepoName& name, const std::string& folder, const std::vector<std::string>& files,
+                       const std::vector<std::string>& dangling) {
+  std::vector<std::string> all = files;
+  all.insert(all.end(), dangling.begin(), dangling.end());
+  const auto has = [&](std::string_view file) { return std::ranges::find(all, file) != all.end(); };
+  const auto is_weights = [](const std::string& file) {
+    return file.ends_with(".safetensors") || file.ends_with(kWeightIndexSuffix);
+  };
+  RepoFolder found{.name = name, .folder = folder};
+  if ((has("config.json") || has("model_index.json")) && std::ranges::any_of(all, is_weights)) {
+    found.problem = problem_of_folder(folder, files, dangling);
+    found.is_model = found.problem.empty();
+  }
+  for (GgufModel& model : gguf_models(all)) {
+    const auto lost = std::ranges::find_first_of(model.files, dangling);
+    if (lost != model.files.end()) {
+      const std::string problem = *lost + " is missing";
+      found.broken.push_back({std::move(model), problem});
+    } else if (!model.is_complete) {
+      found.broken.push_back({std::move(model), "some of its parts are missing"});
+    } else {
+      found.ggufs.push_back(std::move(model));
+    }
+  }
   return found;
 }
 
 std::vector<CachedModel> models_in(const RepoFolder& folder, ModelSource source) {
   std::vector<CachedModel> models;
-  if (folder.is_model) {
+  if (folder.is_model || !folder.problem.empty()) {
     uint64_t bytes = 0;
     std::error_code error;
     for (fs::recursive_directory_iterator entry(folder.folder, error), end; !error && entry != end;
@@ -91,13 +110,17 @@ std::vector<CachedModel> models_in(const RepoFolder& folder, ModelSource source)
       std::error_code ignored;
       if (entry->is_regular_file(ignored)) bytes += bytes_of(entry->path());
     }
-    models.push_back({folder.name.text(), folder.folder, bytes, source});
+    models.push_back({folder.name.text(), folder.folder, bytes, source, folder.problem});
   }
-  for (const GgufModel& model : folder.ggufs) {
-    const RepoName name{folder.name.id, folder.name.revision, tag_of(model, folder.ggufs)};
-    models.push_back(
-        {name.text(), folder.folder + "/" + model.files.front(), bytes_of(folder.folder, model.files), source});
-  }
+  std::vector<GgufModel> all = folder.ggufs;
+  for (const RepoFolder::BrokenGguf& broken : folder.broken) all.push_back(broken.model);
+  const auto add = [&](const GgufModel& model, const std::string& problem) {
+    const RepoName name{folder.name.id, folder.name.revision, tag_of(model, all)};
+    models.push_back({name.text(), folder.folder + "/" + model.files.front(), bytes_of(folder.folder, model.files),
+                      source, problem});
+  };
+  for (const GgufModel& model : folder.ggufs) add(model, "");
+  for (const RepoFolder::BrokenGguf& broken : folder.broken) add(broken.model, broken.problem);
   return models;
 }
 
@@ -119,22 +142,48 @@ std::vector<CachedModel> hub_models() {
     const RepoCache cache(folder, id);
     for (const std::string& commit : cache.commits())
       std::ranges::copy(models_in(snapshot_folder(cache, commit), ModelSource::kHub), std::back_inserter(models));
+    for (const std::string& revision : cache.lost_revisions()) {
+      const RepoName name{id, revision == kDefaultRevision ? "" : revision, ""};
+      models.push_back(
+          {name.text(), cache.folder(), 0, ModelSource::kHub, fmt::format("the snapshot of {} is missing", revision)});
+    }
   }
   return models;
 }
 
-std::optional<std::string> find_hub_model(const RepoName& name) {
+namespace {
+
+// The snapshot that a name means in the Hub's cache.
+std::optional<RepoFolder> find_snapshot(const RepoName& name) {
   const std::string folder = cache_folder();
-  for (const std::string& id : cached_repositories(folder)) {
-    if (lower_case(id) != lower_case(name.id)) continue;
-    const RepoCache cache(folder, id);
-    const std::vector<std::string> commits = cache.commits();
-    auto commit = cache.commit_of(name.revision.empty() ? kDefaultRevision : name.revision);
-    if (!commit && name.revision.empty() && commits.size() == 1) commit = commits.front();
-    if (!commit || std::ranges::find(commits, *commit) == commits.end()) continue;
-    if (auto path = find_in(snapshot_folder(cache, *commit), name)) return path;
+  const auto id = find_cached_repository(folder, name.id);
+  if (!id) return {};
+  const RepoCache cache(folder, *id);
+  const std::vector<std::string> commits = cache.commits();
+  auto commit = cache.commit_of(name.revision.empty() ? kDefaultRevision : name.revision);
+  if (!commit && name.revision.empty() && commits.size() == 1) commit = commits.front();
+  if (!commit || std::ranges::find(commits, *commit) == commits.end()) return {};
+  return snapshot_folder(cache, *commit);
+}
+
+}  // namespace
+
+std::optional<std::string> find_hub_model(const RepoName& name) {
+  const auto snapshot = find_snapshot(name);
+  return snapshot ? find_in(*snapshot, name) : std::nullopt;
+}
+
+void refuse_broken_hub_model(const RepoName& name) {
+  const auto snapshot = find_snapshot(name);
+  if (!snapshot) return;
+  std::string problem = name.tag.empty() ? snapshot->problem : "";
+  for (const RepoFolder::BrokenGguf& broken : snapshot->broken) {
+    const bool is_it = name.tag.empty() || !models_of_tag({broken.model}, name.tag).empty();
+    if (is_it && problem.empty()) problem = broken.problem;
   }
-  return {};
+  if (problem.empty()) return;
+  throw Error(ErrorCode::kBadInput, fmt::format("no model {}: its snapshot is broken: {}", name.text(), problem),
+              fmt::format("gabbro pull {} downloads what is missing", name.text()));
 }
 
 std::vector<std::string> lm_studio_folders() {
@@ -158,12 +207,22 @@ std::vector<CachedModel> lm_studio_models() {
 }
 
 std::optional<std::string> find_lm_studio_model(const RepoName& name) {
-  std::optional<std::string> path;
-  if (!name.revision.empty()) return path;
+  if (!name.revision.empty()) return {};
+  std::vector<RepoFolder> exact, others;
   for_each_lm_studio_folder([&](const RepoFolder& folder) {
-    if (!path && lower_case(folder.name.id) == lower_case(name.id)) path = find_in(folder, name);
+    if (lower_case(folder.name.id) == lower_case(name.id))
+      (folder.name.id == name.id ? exact : others).push_back(folder);
   });
-  return path;
+  const std::vector<RepoFolder>& found = exact.empty() ? others : exact;
+  for (const RepoFolder& folder : found) {
+    if (folder.name.id != found.front().name.id)
+      throw bad_input("model {} could be {} or {}: write it as it is", gguf::quote(name.id), found.front().name.id,
+                      folder.name.id);
+  }
+  for (const RepoFolder& folder : found) {
+    if (auto path = find_in(folder, name)) return path;
+  }
+  return {};
 }
 
 }  // namespace gabbro::hub

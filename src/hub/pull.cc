@@ -8,6 +8,7 @@
 #include <set>
 
 #include "src/formats/gguf_parse.h"
+#include "src/hub/cached_pull.h"
 #include "src/hub/gguf_files.h"
 #include "src/hub/hub_client.h"
 #include "src/hub/selection.h"
@@ -66,28 +67,60 @@ PullResult result_of(const RepoCache& cache, const std::string& commit, const Re
   return result;
 }
 
-}  // namespace
+// The listing of a repository at the commit that a name means, as the Hub tells it.
+struct Listing {
+  std::string commit;
+  std::vector<RepoFile> files;
+};
 
-PullResult pull(const Settings& settings, const PullOptions& options) {
-  if (settings.cache.empty())
-    throw bad_input("there is no folder for models: none of HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and HOME is set");
-  if (settings.offline)
-    throw Error(ErrorCode::kFailed, fmt::format("{} cannot be downloaded: HF_HUB_OFFLINE is set", options.name.text()),
-                "gabbro list shows the models on this machine");
+Listing ask_hub(const Settings& settings, const PullOptions& options) {
   const std::atomic<bool> never{false};
   const std::atomic<bool>& stop = options.download.canceled != nullptr ? *options.download.canceled : never;
   HubClient client(settings, stop, options.download.retries);
-  const std::string commit = client.commit(options.name);
-  const Selection selection =
-      select_files(client.tree(options.name.id, commit), options.name, options.include, options.exclude);
+  Listing listing{client.commit(options.name), {}};
+  listing.files = client.tree(options.name.id, listing.commit);
+  return listing;
+}
+
+PullResult download_listed(const Settings& settings, const PullOptions& options, const Listing& listing) {
+  const Selection selection = select_files(listing.files, options.name, options.include, options.exclude);
   const RepoCache cache(settings.cache, options.name.id);
   cache.create_folders();
   require_space(cache, selection.files);
-  PullResult result = result_of(cache, commit, options.name, selection);
-  result.received = download(settings, cache, commit, selection.files, options.download);
-  link_files(cache, commit, selection);
-  cache.write_ref(options.name.revision.empty() ? kDefaultRevision : options.name.revision, commit);
+  PullResult result = result_of(cache, listing.commit, options.name, selection);
+  result.received = download(settings, cache, listing.commit, selection.files, options.download);
+  link_files(cache, listing.commit, selection);
+  cache.write_ref(options.name.revision.empty() ? kDefaultRevision : options.name.revision, listing.commit);
   return result;
+}
+
+}  // namespace
+
+PullResult pull(const Settings& settings, const PullOptions& given) {
+  if (settings.cache.empty())
+    throw bad_input("there is no folder for models: none of HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME and HOME is set");
+  PullOptions options = given;
+  if (const auto id = find_cached_repository(settings.cache, options.name.id)) options.name.id = *id;
+  if (settings.offline) {
+    if (auto cached = pull_from_cache(settings, options)) {
+      cached->note = "HF_HUB_OFFLINE is set: this is what is on this machine";
+      return *cached;
+    }
+    throw Error(ErrorCode::kFailed, fmt::format("{} cannot be downloaded: HF_HUB_OFFLINE is set", options.name.text()),
+                "gabbro list shows the models on this machine");
+  }
+  Listing listing;
+  try {
+    listing = ask_hub(settings, options);
+  } catch (const HttpError& error) {
+    using enum HttpError::Kind;
+    const bool unreachable = error.kind() == kConnect || error.kind() == kBroken || error.kind() == kDown;
+    auto cached = unreachable ? pull_from_cache(settings, options) : std::nullopt;
+    if (!cached) throw;
+    cached->note = fmt::format("{}: this is what is on this machine", error.what());
+    return *cached;
+  }
+  return download_listed(settings, options, listing);
 }
 
 }  // namespace gabbro::hub

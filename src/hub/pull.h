@@ -23,10 +23,12 @@ struct PullResult {
   std::vector<RepoFile> files;
   uint64_t bytes = 0;     // of the files
   uint64_t received = 0;  // of these, what came over the network now
+  std::string note;       // why this is what was on this machine: the Hub was not asked; empty where it was
 };
 
 // Downloads what is missing; a second pull at the same time waits and downloads nothing twice. The snapshot gets its
-// links when all files are there, and the reference last. Throws HttpError, failed(), bad_input for names and patterns
+// links when all files are there, and the reference last. Offline, and where the Hub cannot be reached, the result is
+// what the cache has of the revision, if that is whole. Throws HttpError, failed(), bad_input for names and patterns
 // that mean nothing, and kInterrupted.
 PullResult pull(const Settings& settings, const PullOptions& options);
 

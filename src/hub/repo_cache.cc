@@ -13,6 +13,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
+#include "src/formats/gguf_parse.h"
 #include "src/hub/listing.h"
 #include "src/hub/repo_name.h"
 #include "src/hub/text.h"
@@ -37,13 +38,19 @@ std::string folder_name(const std::string& id) {
 }
 
 template <class Visit>
-void for_each_file(const fs::path& folder, const Visit& visit) {
+void for_each_entry(const fs::path& folder, const Visit& visit) {
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, error), end;
-       !error && entry != end; entry.increment(error)) {
+       !error && entry != end; entry.increment(error))
+    visit(*entry);
+}
+
+template <class Visit>
+void for_each_file(const fs::path& folder, const Visit& visit) {
+  for_each_entry(folder, [&](const fs::directory_entry& entry) {
     std::error_code ignored;
-    if (entry->is_regular_file(ignored)) visit(entry->path());
-  }
+    if (entry.is_regular_file(ignored)) visit(entry.path());
+  });
 }
 
 }  // namespace
@@ -74,8 +81,12 @@ std::optional<std::string> RepoCache::commit_of(const std::string& revision) con
   const std::string path = folder() + "/refs/" + revision;
   std::error_code ignored;
   if (!is_revision(revision) || !fs::is_regular_file(path, ignored)) return {};
-  const std::string commit(trim(read_file(path, 100)));
-  return is_commit(commit) ? std::optional(commit) : std::nullopt;
+  try {
+    const std::string commit(trim(read_file(path, 100)));
+    return is_commit(commit) ? std::optional(commit) : std::nullopt;
+  } catch (const Error&) {  // longer than a commit, or not readable
+    return {};
+  }
 }
 
 void RepoCache::link(const std::string& commit, const std::string& path, const std::string& hash) const {
@@ -132,6 +143,41 @@ std::vector<std::string> RepoCache::files(const std::string& commit) const {
   for_each_file(folder, [&](const fs::path& path) { files.push_back(path.lexically_relative(folder)); });
   std::ranges::sort(files);
   return files;
+}
+
+std::vector<std::string> RepoCache::dangling(const std::string& commit) const {
+  std::vector<std::string> files;
+  const fs::path folder = snapshot(commit);
+  for_each_entry(folder, [&](const fs::directory_entry& entry) {
+    std::error_code ignored;
+    if (entry.is_symlink(ignored) && !entry.exists(ignored)) files.push_back(entry.path().lexically_relative(folder));
+  });
+  std::ranges::sort(files);
+  return files;
+}
+
+std::vector<std::string> RepoCache::lost_revisions() const {
+  std::vector<std::string> revisions;
+  const fs::path refs = folder() + "/refs";
+  for_each_file(refs, [&](const fs::path& path) {
+    const std::string revision = path.lexically_relative(refs);
+    const auto commit = commit_of(revision);
+    std::error_code ignored;
+    if (commit && !fs::is_directory(snapshot(*commit), ignored)) revisions.push_back(revision);
+  });
+  std::ranges::sort(revisions);
+  return revisions;
+}
+
+std::optional<std::string> find_cached_repository(const std::string& cache, const std::string& id) {
+  std::vector<std::string> found;
+  for (std::string& other : cached_repositories(cache)) {
+    if (other == id) return std::move(other);
+    if (lower_case(other) == lower_case(id)) found.push_back(std::move(other));
+  }
+  if (found.size() > 1)
+    throw bad_input("model {} could be {} or {}: write it as it is", gguf::quote(id), found[0], found[1]);
+  return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
 }
 
 std::vector<std::string> cached_repositories(const std::string& cache) {

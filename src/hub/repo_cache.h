@@ -37,6 +37,10 @@ class RepoCache {
   std::vector<std::string> revisions_of(const std::string& commit) const;  // sorted
   // Paths of a snapshot's files that are there (not those whose blob is missing), sorted.
   std::vector<std::string> files(const std::string& commit) const;
+  // Paths of those whose blob is missing, sorted.
+  std::vector<std::string> dangling(const std::string& commit) const;
+  // Revisions of refs/ whose commit has no snapshot, sorted.
+  std::vector<std::string> lost_revisions() const;
 
  private:
   std::string cache_, id_, name_;
@@ -44,6 +48,10 @@ class RepoCache {
 
 // The repositories of models in the cache, sorted.
 std::vector<std::string> cached_repositories(const std::string& cache);
+
+// The cached repository that `id` means: the exact name, else the one in another case. Nothing where it is not there.
+// Throws bad_input that names two where it could be several.
+std::optional<std::string> find_cached_repository(const std::string& cache, const std::string& id);
 
 // Holds a lock file, as Python's filelock does (flock). It stays on the disk.
 class FileLock {

@@ -103,9 +103,8 @@ Selection select_by_patterns(const std::vector<RepoFile>& files, const RepoName&
   if (!name.tag.empty())
     throw bad_input("{} names a model already: give it without --include and --exclude", name.text());
   Selection selection;
-  std::ranges::copy_if(files, std::back_inserter(selection.files), [&](const RepoFile& file) {
-    return (include.empty() || matches(include, file.path)) && !matches(exclude, file.path);
-  });
+  std::ranges::copy_if(files, std::back_inserter(selection.files),
+                       [&](const RepoFile& file) { return is_selected(file.path, include, exclude); });
   if (selection.files.empty())
     throw Error(ErrorCode::kBadInput, fmt::format("{} has no file that matches {}", name.id, fmt::join(include, ", ")),
                 "patterns are those of the shell, such as '*.safetensors'");
@@ -118,6 +117,11 @@ Selection select_by_patterns(const std::vector<RepoFile>& files, const RepoName&
 }
 
 }  // namespace
+
+bool is_selected(const std::string& path, const std::vector<std::string>& include,
+                 const std::vector<std::string>& exclude) {
+  return (include.empty() || matches(include, path)) && !matches(exclude, path);
+}
 
 Selection select_files(const std::vector<RepoFile>& files, const RepoName& name,
                        const std::vector<std::string>& include, const std::vector<std::string>& exclude) {

@@ -22,4 +22,8 @@ struct Selection {
 Selection select_files(const std::vector<RepoFile>& files, const RepoName& name,
                        const std::vector<std::string>& include, const std::vector<std::string>& exclude);
 
+// Whether --include and --exclude choose a path.
+bool is_selected(const std::string& path, const std::vector<std::string>& include,
+                 const std::vector<std::string>& exclude);
+
 }  // namespace gabbro::hub

@@ -2,6 +2,7 @@
 import fcntl
 import hashlib
 import json
+import os
 import pathlib
 import shutil
 
@@ -137,6 +138,121 @@ class Finding(ModelsTest):
         self.opens("tiny:latest", OTHER)
 
 
+class Broken(ModelsTest):
+    """Models of which files are missing: shown as such, refused with what helps, and removed like others."""
+
+    def broken(self):
+        return {m["name"]: m["problem"] for m in json.loads(self.run_gabbro("list", "--json").text)["broken"]}
+
+    def rm(self, *arguments):
+        return json.loads(self.succeeds("rm", *arguments, "--yes", "--json", environment=self.environment).text)
+
+    def test_blobs_and_shards_that_are_missing(self):
+        shards = {f"model-0000{i}-of-00002.safetensors": bytes([i]) * 50 for i in (1, 2)}
+        index = json.dumps({"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}})
+        files = {"config.json": b"{}", "model.safetensors.index.json": index.encode(), "m-q8_0.gguf": MODEL, "m-f16.gguf": OTHER, **shards}
+        commit = self.hub.repo("own/m").commit(files)
+        self.pull("own/m", "--include", "*")
+        self.assertEqual((sorted(self.listed()), self.broken()), (["own/m", "own/m:f16", "own/m:q8_0"], {}))
+        shard = self.snapshot_file("own/m", commit, "model-00002-of-00002.safetensors")
+        (self.snapshot_file("own/m", commit, "m-q8_0.gguf").resolve()).unlink()
+        shard.unlink()
+        said = {"own/m": "model-00002-of-00002.safetensors is missing", "own/m:q8_0": "m-q8_0.gguf is missing"}
+        self.assertEqual((sorted(self.listed()), self.broken()), (["own/m:f16"], said))
+        table = self.run_gabbro("list", "OWN/M").text
+        self.assertEqual(table.count("broken: "), 2)
+        self.assertIn("broken: m-q8_0.gguf is missing: ", table)
+        self.opens("own/m:f16", OTHER)
+        self.refuses("run", "own/m:q8_0", "hi", says=["broken: m-q8_0.gguf is missing", "hint: gabbro pull own/m:q8_0"])
+        self.pull_fails(1, "own/m:q8_0", says="HF_HUB_OFFLINE", HF_HUB_OFFLINE="1")
+        shard.symlink_to("../../blobs/" + "0" * 64)
+        self.assertEqual(self.broken(), said)
+        self.pull("own/m", "--include", "*")
+        self.assertEqual(self.broken(), {})
+
+    def test_a_snapshot_that_is_missing(self):
+        commit = self.hub.repo("own/m").commit({"m-q8_0.gguf": MODEL})
+        self.pull("own/m")
+        shutil.rmtree(self.repo_folder("own/m") / "snapshots" / commit)
+        self.assertEqual(self.broken(), {"own/m": "the snapshot of main is missing"})
+        (self.repo_folder("own/m") / "refs" / "main").write_text("x" * 500)  # no commit at all
+        self.assertEqual(self.broken(), {})
+
+    def test_own_models_that_are_broken(self):
+        self.put("gabbro/models/part-00001-of-00002.gguf", b"x")
+        (self.folder / "gabbro/models/link.gguf").symlink_to("nowhere.gguf")
+        self.put("gabbro/models/folder/config.json", "{}")
+        self.put("gabbro/models/folder/model.safetensors.index.json", '{"weight_map": {"a": "a.safetensors", "b": "b.safetensors"}}')
+        self.assertEqual(self.broken(), {"part": "part-00002-of-00002.gguf is missing", "link": "link.gguf is missing",
+                                         "folder": "a.safetensors and 1 more are missing"})
+        self.assertEqual(self.listed(), {})
+        for name in "part", "link", "folder":
+            self.rm(name)
+        self.assertEqual(list((self.folder / "gabbro/models").iterdir()), [])
+
+    def test_a_broken_model_of_ollama(self):
+        self.ollama("registry.ollama.ai/library/tiny/latest", MODEL)
+        next((self.folder / ".ollama/models/blobs").iterdir()).unlink()
+        self.assertIn("is missing", self.broken()["tiny:latest"])
+
+    def test_broken_models_are_removed(self):
+        commit = self.hub.repo("own/m").commit({"m-q8_0.gguf": MODEL, "m-f16.gguf": OTHER})
+        self.pull("own/m", "--include", "*")
+        self.snapshot_file("own/m", commit, "m-q8_0.gguf").resolve().unlink()
+        self.assertEqual(self.rm("own/m:q8_0")["bytes"], 0)
+        self.assertEqual((list(self.listed()), self.broken()), (["own/m:f16"], {}))
+        self.snapshot_file("own/m", commit, "m-f16.gguf").resolve().unlink()
+        self.assertEqual(self.rm("own/m")["removed"], ["own/m:f16"])
+        self.assertFalse(self.repo_folder("own/m").exists())
+
+
+class CaseOfNames(ModelsTest):
+    def test_own_models(self):
+        self.put("gabbro/models/Upper.gguf", MODEL)
+        for name in "upper", "UPPER.GGUF":
+            self.opens(name, MODEL)
+        self.assertEqual(self.run_gabbro("list", "uPP").text.split()[0], "Upper")
+        self.run_gabbro("rm", "upper", "--yes")
+        self.assertEqual(self.listed(), {})
+        for name in "Two", "tWo":
+            self.put(f"gabbro/models/{name}.gguf", MODEL)
+        for command in ["inspect", "two"], ["rm", "two", "--yes"]:
+            self.refuses(*command, says=["could be", "Two", "tWo"])
+        self.run_gabbro("rm", "tWo", "--yes")
+        self.assertEqual(list(self.listed()), ["Two"])
+
+    def test_models_of_the_hub(self):
+        self.hub.repo("Own/Mod-GGUF").commit({"Mod-Q8_0.gguf": MODEL})
+        self.pull("Own/Mod-GGUF")
+        pulled = self.pull("own/mod-gguf:Q8_0").text  # no second folder
+        self.assertEqual(len(list(self.cache.glob("models--*"))), 1)
+        self.assertEqual(self.pull("OWN/mod-gguf:mod-q8_0.GGUF").text, pulled)
+        self.run_gabbro("rm", "own/MOD-gguf:q8_0", "--yes")
+        self.assertEqual(self.listed(), {})
+        for name in "Own/M", "own/m":
+            self.hub.repo(name).commit({"m-q8_0.gguf": MODEL})
+        self.pull("Own/M")
+        shutil.copytree(self.repo_folder("Own/M"), self.repo_folder("own/m"), symlinks=True)
+        for command in ["inspect", "OWN/M"], ["rm", "OWN/M", "--yes"], ["pull", "OWN/M"]:
+            self.refuses(*command, says=["could be", "Own/M", "own/m"])
+        self.run_gabbro("rm", "own/m", "--yes")
+        self.assertEqual(list(self.listed()), ["Own/M:q8_0"])
+
+    def test_models_of_lm_studio(self):
+        for name in "own/m", "own/M":
+            self.put(f".lmstudio/models/{name}/x-Q8_0.gguf", MODEL)
+        self.opens("own/M", MODEL)
+        self.refuses("inspect", "OWN/m", says=["could be", "own/m", "own/M"])
+
+    def test_the_list_can_be_filtered(self):
+        for name in "Alpha", "beta":
+            self.put(f"gabbro/models/{name}.gguf", MODEL)
+        self.assertEqual([line.split()[0] for line in self.run_gabbro("list", "ALPH").text.splitlines()], ["Alpha"])
+        self.assertEqual(len(json.loads(self.run_gabbro("list", "BE", "--json").text)["models"]), 1)
+        none = self.run_gabbro("list", "gamma")
+        self.assertEqual((none.text, b"none of 2 models" in none.err), ("", True))
+
+
 class Removing(ModelsTest):
     def files(self):
         return {str(p.relative_to(self.folder)) for p in self.folder.rglob("*") if not p.is_dir()}
@@ -225,6 +341,44 @@ class Removing(ModelsTest):
         self.assertEqual((document["removed"], document["bytes"]), (["own/other:q8_0"], 1 + 40))
         self.assertIn(str(self.repo_folder("own/other")), document["paths"])
         self.assertEqual(self.files(), {"hf/hub/CACHEDIR.TAG"})
+
+    def freed(self, *arguments):
+        before = self.disk_use()
+        document = json.loads(self.rm(*arguments, "--yes", "--json").text)
+        self.assertEqual(document["bytes"], before - self.disk_use(), document)
+        return document["bytes"]
+
+    def disk_use(self):
+        """Bytes of all files, each inode once."""
+        states = [p.lstat() for p in self.folder.rglob("*") if p.is_file() and not p.is_symlink()]
+        return sum({(s.st_dev, s.st_ino): s.st_size for s in states}.values())
+
+    def test_the_space_that_becomes_free(self):
+        repo = self.hub.repo("own/m")
+        repo.commit({"m-q8_0.gguf": MODEL, "m-f16.gguf": OTHER}, "old")
+        repo.commit({"m-q8_0.gguf": MODEL, "m-q4_0.gguf": b"new"})
+        self.pull("own/m@old", "--include", "*")
+        self.pull("own/m", "--include", "*")
+        self.assertEqual(self.freed("own/m:q8_0"), 0)  # the other snapshot has it
+        self.assertEqual(self.freed("own/m@old:f16"), len(OTHER))
+        # A second name of the file, as `cp -l` makes it.
+        blob = next(p for p in (self.repo_folder("own/m") / "blobs").iterdir() if p.read_bytes() == MODEL)
+        second = self.folder / "second.gguf"
+        os.link(blob, second)
+        self.assertLess(self.freed("own/m"), len(MODEL))
+        self.assertEqual(second.read_bytes(), MODEL)
+        # In Gabbro's own folder links free nothing, two names of one file free it with the last of them.
+        own = self.put("gabbro/models/a.gguf", MODEL)
+        os.link(own, own.with_name("b.gguf"))
+        (own.with_name("c.gguf")).symlink_to(second)
+        self.assertEqual([self.freed(name) for name in "cab"], [0, 0, len(MODEL)])
+        self.put("gabbro/models/d/config.json", "{}")
+        self.put("gabbro/models/d/model.safetensors", OTHER)
+        os.link(self.folder / "gabbro/models/d/model.safetensors", self.folder / "gabbro/models/d/copy.safetensors")
+        self.assertEqual(self.freed("d"), 2 + len(OTHER))
+        sparse = self.put("gabbro/models/e.gguf", b"GGUF")
+        os.truncate(sparse, 1 << 24)
+        self.assertLess(json.loads(self.rm("e", "--yes", "--json").text)["bytes"], 1 << 20)
 
     def test_links_that_lead_out_are_removed_alone(self):
         commit = self.hub.repo("own/m").commit({"m-q8_0.gguf": MODEL, "m-f16.gguf": b"x"})

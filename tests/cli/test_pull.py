@@ -131,6 +131,35 @@ class Downloads(PullTest):
         self.assertEqual(self.pull("own/m:q8_0", HF_HUB_OFFLINE="1").text, path)
         self.assertEqual(len(self.hub.requests), seen)
 
+    def test_without_network_a_cached_model_is_found(self):
+        repo = self.hub.repo("own/m")
+        commit = repo.commit({"m-q8_0.gguf": b"data", "m-f16.gguf": b"more", "x.txt": b"x"})
+        path = self.pull("own/m:q8_0").text
+        away = {"HF_ENDPOINT": "http://127.0.0.1:9"}
+        for environment, says in (away, "127.0.0.1:9"), ({"HF_HUB_OFFLINE": "1"}, "HF_HUB_OFFLINE is set"):
+            for name in "own/m", "own/m:q8_0", "OWN/m:Q8_0", "own/m@main", f"own/m@{commit}":
+                result = self.pull(name, **environment)
+                self.assertEqual(result.text, path)
+                self.assertRegex(result.err.decode(), f"gabbro: note: .*{says}.*this is what is on this machine")
+            document = json.loads(self.pull("own/m", "--json", **environment).text)
+            self.assertEqual((document["path"] + "\n", document["model"], document["commit"], document["bytes_received"]),
+                             (path, "own/m:q8_0", commit, 0))
+            self.assertEqual(document["files"], [{"path": "m-q8_0.gguf", "bytes": 4, "hash": sha256(b"data")}])
+            self.assertEqual(self.pull("own/m", "--include", "*.gguf", **environment).text.strip(),
+                             str(self.repo_folder("own/m") / "snapshots" / commit))
+            for name in "own/m:f16", "own/other", "own/m@v2":
+                self.pull_fails(1, name, says=says, **environment)
+            self.pull_fails(1, "own/m", "--include", "*.bin", says=says, **environment)
+        # A server that does not work is as good as none.
+        self.hub.fault("/api", "status", times=3, code=503)
+        self.assertEqual(self.pull("own/m", "--retries", "0").text, path)
+        self.hub.faults.clear()
+        folder = self.hub.repo("own/folder").commit({"config.json": b"{}", "model.safetensors": b"w"})
+        expected = self.pull("own/folder").text
+        self.assertEqual(self.pull("own/folder", **away).text, expected)
+        self.snapshot_file("own/folder", folder, "model.safetensors").resolve().unlink()
+        self.pull_fails(1, "own/folder", says="127.0.0.1:9", **away)
+
     def test_nothing_listens(self):
         self.pull_fails(1, "own/m", says=["127.0.0.1:9", "hint: check the connection"], HF_ENDPOINT="http://127.0.0.1:9")
 

@@ -58,7 +58,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   one_line([&] { require(hub::is_commit(hub::parse_commit(texts[2], "commit"))); });
   hub::origin(hub::join_url("https://host/a", hub::next_page(texts[3])));
   one_line([&] {
-    if (const auto model = hub::parse_ollama_manifest(texts[4], "manifest")) require(hub::is_sha256(model->sha256));
+    for (const hub::OllamaLayer& layer : hub::parse_ollama_manifest(texts[4], "manifest").layers)
+      require(hub::is_sha256(layer.sha256));
   });
   return 0;
 }
