@@ -140,7 +140,7 @@ Checkpoint Checkpoint::of_config(const std::string& name, std::string_view confi
                                  std::span<const std::pair<std::string, std::vector<int64_t>>> tensors) {
   struct ConfigState final : State {
     const Metadata& metadata() const override { return fields; }
-    std::optional<std::string> chat_template() const override { return {}; }
+    ChatTemplates chat_templates() const override { return {}; }
     Json config;
     JsonMetadata fields;
   };
