@@ -65,8 +65,8 @@ class Command {
   Command subcommand(const std::string& name, const std::string& description);
   void alias(const std::string& name);  // another name of this command
   void requires_subcommand();
-  void hide();  // from help, completion scripts and the manual page
-  void footer(const std::string& text);  // added to what is there
+  void hide();                                    // from help, completion scripts and the manual page
+  void footer(const std::string& text);           // added to what is there
   void example(const std::string& command_line);  // help and the manual page end with these
   void runs(Action action);
 

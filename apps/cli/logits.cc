@@ -25,7 +25,7 @@ struct LogitsOptions {
   std::string out, trace;
   std::vector<std::string> operations;  // of each layer, with trace
   std::optional<std::string> kv_type;
-  int step = 0;                         // tokens of a pass; 0: as many as prompts have
+  int step = 0;  // tokens of a pass; 0: as many as prompts have
 };
 
 // The outputs of one layer, of all passes: float32 [tokens, width].
@@ -95,7 +95,8 @@ int run(const LogitsOptions& o, const InputFiles& inputs) {
   if (is_standard_output(o.out) && o.common.json)
     throw bad_input("--json and --out {} both write standard output", o.out);
   const auto tokens = parse_token_list(o.tokens, "--tokens");
-  const auto engine = load_engine(o.model, o.common, {.context = std::ssize(tokens), .kv_type = o.kv_type, .exact = true});
+  const auto engine =
+      load_engine(o.model, o.common, {.context = std::ssize(tokens), .kv_type = o.kv_type, .exact = true});
   const int64_t vocabulary = engine->facts().vocabulary;
   check_tokens(tokens, vocabulary);
   Session session(engine);

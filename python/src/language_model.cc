@@ -242,8 +242,9 @@ void bind_language_models(nb::module_& m) {
       .def_static(
           "load",
           [](const std::string& model, const std::string& device, int threads, int64_t context, int64_t sequences,
-             const std::optional<std::string>& kv_type, int64_t memory, uint64_t host_memory, const std::string& quantize,
-             const std::vector<std::pair<std::string, float>>& adapters, nb::object progress) {
+             const std::optional<std::string>& kv_type, int64_t memory, uint64_t host_memory,
+             const std::string& quantize, const std::vector<std::pair<std::string, float>>& adapters,
+             nb::object progress) {
             const auto type = kv_type ? parse_kv_type(*kv_type) : std::nullopt;
             if (kv_type && !type) throw bad_input("[load] kv_type is '{}', expected {}", *kv_type, kv_type_names());
             std::vector<AdapterOption> loras;
@@ -261,8 +262,8 @@ void bind_language_models(nb::module_& m) {
                         std::move(progress));
           },
           nb::arg("model"), nb::arg("device"), nb::arg("threads"), nb::arg("context"), nb::arg("sequences"),
-          nb::arg("kv_type").none(), nb::arg("memory"), nb::arg("host_memory"), nb::arg("quantize"), nb::arg("adapters"),
-          nb::arg("progress").none(),
+          nb::arg("kv_type").none(), nb::arg("memory"), nb::arg("host_memory"), nb::arg("quantize"),
+          nb::arg("adapters"), nb::arg("progress").none(),
           nb::sig("def load(model: str, device: str, threads: int, context: int, sequences: int, kv_type: str | None, "
                   "memory: int, host_memory: int, quantize: str, adapters: list[tuple[str, float]], "
                   "progress: Callable[[float], Any] | None) -> _LanguageModel"))

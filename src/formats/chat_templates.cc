@@ -44,8 +44,7 @@ ChatTemplates read_raw_files(const fs::path& folder) {
     if (entry->path().extension() == ".jinja" && has_template_file(entry->path())) paths.push_back(entry->path());
   }
   std::ranges::sort(paths);
-  for (const fs::path& path : paths)
-    found.sources.emplace_back(path.stem().string(), read_template(path));
+  for (const fs::path& path : paths) found.sources.emplace_back(path.stem().string(), read_template(path));
   return found;
 }
 

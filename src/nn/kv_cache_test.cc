@@ -49,10 +49,10 @@ constexpr TypeCase kTypes[] = {{DType::f32, DType::f32, 32, 64},
 TEST(KvCache, HasElementsAndBytesOfEachType) {
   for (const TypeCase& c : kTypes) {
     SCOPED_TRACE(dtype_name(c.type));
-    const KvCacheConfig config{.layers = {{.heads = 3, .dimension = 64},
-                                          {.heads = 1, .dimension = 96, .kind = CacheKind::kLatent}},
-                               .groups = {{.pages = 5}},
-                               .dtype = c.type};
+    const KvCacheConfig config{
+        .layers = {{.heads = 3, .dimension = 64}, {.heads = 1, .dimension = 96, .kind = CacheKind::kLatent}},
+        .groups = {{.pages = 5}},
+        .dtype = c.type};
     const KvCache cache(open_device("null"), config);
     const KvLayer& layer = cache.layer(0);
     EXPECT_EQ(layer.keys.dtype(), c.elements);
@@ -92,7 +92,8 @@ TEST(KvCache, RefusesOtherTypesAndHeadsThatBlocksDoNotDivide) {
             "a q8_0 KV cache has blocks of 32 elements, which do not divide this model's heads of 80");
   EXPECT_EQ(refusal(DType::q4_0, {.heads = 1, .dimension = 40, .kind = CacheKind::kLatent}),
             "a q4_0 KV cache has blocks of 32 elements, which do not divide this model's heads of 40");
-  for (const DType type : {DType::f32, DType::bf16, DType::f16}) EXPECT_EQ(refusal(type, {.heads = 1, .dimension = 7}), "");
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
+    EXPECT_EQ(refusal(type, {.heads = 1, .dimension = 7}), "");
   EXPECT_EQ(refusal(DType::q4_0, {.dimension = 7, .kind = CacheKind::kState}), "");
 }
 
