@@ -89,7 +89,7 @@ class Line {
   FileStamp now;
   const bool known = read_stamp(slot.descriptor, &now);
   if (known && now.size != slot.size) {
-    line.add("had ").add(static_cast<uint64_t>(slot.size.load())).add(" bytes when it was opened, and has ");
+    line.add("had ").add(static_cast<uint64_t>(slot.size.load())).add(" bytes when it was loaded, and has ");
     line.add(static_cast<uint64_t>(now.size)).add(" now: it was cut while it was used\n");
   } else if (known && (now.seconds != slot.seconds || now.nanoseconds != slot.nanoseconds)) {
     line.add("was written to while it was used\n");

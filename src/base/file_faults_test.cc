@@ -51,7 +51,7 @@ TEST(FileFaults, ThrowingReadsZerosAndTheCheckNamesTheFile) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kFailed);
-    EXPECT_EQ(error.what(), one.path + ": the file had 50000 bytes when it was opened, and has 100 now");
+    EXPECT_EQ(error.what(), one.path + ": the file had 50000 bytes when it was loaded, and has 100 now");
   }
   EXPECT_EQ(mapped_file_at(whole.bytes().data() + 5), other.path);
   EXPECT_EQ(mapped_file_at(&one), "");
@@ -75,7 +75,7 @@ TEST(FileFaultsDeathTest, ExitingNamesTheFileInOneLine) {
     }
   };
   const char* const line =
-      "^gabbro: error: .*faults\\..*: the file had 50000 bytes when it was opened, and has 100 now: it was cut while "
+      "^gabbro: error: .*faults\\..*: the file had 50000 bytes when it was loaded, and has 100 now: it was cut while "
       "it "
       "was used\n$";
   EXPECT_EXIT(fault(false, false), testing::ExitedWithCode(1), line);

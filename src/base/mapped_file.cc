@@ -72,9 +72,9 @@ void require_stamp(const std::string& path, int fd, const FileStamp& before) {
   if (!read_stamp(fd, &now)) throw failed("{}: {}", path, std::strerror(errno));
   if (now.size != before.size) {
     refuse_changed(path,
-                   fmt::format("the file had {} bytes when it was opened, and has {} now", before.size, now.size));
+                   fmt::format("the file had {} bytes when it was loaded, and has {} now", before.size, now.size));
   }
-  if (now != before) refuse_changed(path, "the file was written to since it was opened");
+  if (now != before) refuse_changed(path, "the file was written to since it was loaded");
 }
 
 // False, with errno, where not all of it could be written.

@@ -84,10 +84,10 @@ TEST_F(Files, AFileThatChangesIsNamed) {
   file.require_unchanged();
   std::ofstream(a, std::ios::in | std::ios::binary) << "b";  // in place
   EXPECT_EQ(error_of(ErrorCode::kFailed, [&] { file.require_unchanged(); }),
-            a + ": the file was written to since it was opened");
+            a + ": the file was written to since it was loaded");
   fs::resize_file(a, 4999);
   EXPECT_EQ(error_of(ErrorCode::kFailed, [&] { file.require_unchanged(); }),
-            a + ": the file had 5000 bytes when it was opened, and has 4999 now");
+            a + ": the file had 5000 bytes when it was loaded, and has 4999 now");
 }
 
 TEST_F(Files, AFileThatIsReplacedOrRemovedStaysWhatItWas) {
@@ -109,7 +109,7 @@ TEST_F(Files, ADetachedHeaderStays) {
   EXPECT_EQ(at(0), 'a');
   EXPECT_EQ(at(4999), 'a');
   EXPECT_EQ(at(19999), 'b');
-  EXPECT_EQ(error_of(ErrorCode::kFailed, [&] { file.detach(1); }), a + ": the file was written to since it was opened");
+  EXPECT_EQ(error_of(ErrorCode::kFailed, [&] { file.detach(1); }), a + ": the file was written to since it was loaded");
 }
 
 TEST_F(Files, FilesInUseAreThoseThatSomethingHolds) {

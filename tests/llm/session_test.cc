@@ -8,8 +8,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
+#include "gabbro/file_faults.h"
 #include "src/base/error.h"
 #include "src/ops/kv_type.h"
 #include "tests/llm/tiny_model.h"
@@ -57,6 +59,23 @@ ErrorCode code_of(const std::function<void()>& call, const char* part) {
     return error.code();
   }
   return ErrorCode::kFailed;
+}
+
+// The CPU uses these weights in the mapped file, in place. What is gone reads as zeros, and the step throws.
+TEST(Session, AFileThatIsCutEndsEachStepWithItsName) {
+  handle_file_faults(FileFault::kThrow);
+  const std::string path = testing::TempDir() + "cut.gguf";
+  std::filesystem::copy_file(GABBRO_SOURCE_DIR "/tests/data/tiny/tiny-f16.gguf", path,
+                             std::filesystem::copy_options::overwrite_existing);
+  const auto shared = Engine::load(path, {.device = "cpu", .threads = 2});
+  Session session(shared);
+  const std::vector<int32_t> ids = {1, 2, 3};
+  session.append(ids);
+  std::filesystem::resize_file(path, 4096);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(code_of([&] { session.append(ids); }, "cut.gguf: the file had 145024 bytes"), ErrorCode::kFailed);
+  }
+  std::filesystem::remove(path);
 }
 
 class EachCache : public testing::TestWithParam<DType> {

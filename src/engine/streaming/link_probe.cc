@@ -270,7 +270,10 @@ double measure_file(const std::string& path, double seconds) {
     reader->wait(finished, std::chrono::milliseconds(100));
     for (const FinishedRead& read : finished) {
       --under_way;
-      if (read.result <= 0) return 0;  // the stream will say why
+      if (read.result <= 0) {
+        mapped->require_unchanged();
+        return 0;  // the stream will say why
+      }
       bytes += static_cast<uint64_t>(read.result);
       if (offset < size && seconds_from(start) < seconds) submit(read.tag);
     }
