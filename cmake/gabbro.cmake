@@ -10,8 +10,12 @@ endif()
 # gabbro_plain_options: for what sanitizers and coverage are not about.
 add_library(gabbro_plain_options INTERFACE)
 target_include_directories(gabbro_plain_options INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
-target_compile_options(gabbro_plain_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers
-  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+if(GABBRO_WARNINGS)
+  target_compile_options(gabbro_plain_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+else()
+  target_compile_options(gabbro_plain_options INTERFACE -w)
+endif()
 # g++ collects garbage less often: a twelfth of its time, for 250 MB more at most.
 cmake_host_system_information(RESULT memory QUERY TOTAL_PHYSICAL_MEMORY)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND memory GREATER 6000)
@@ -110,7 +114,7 @@ function(gabbro_module name)
   set(cold_sources)
   if(ARG_COLD_FILES)
     set(cold_sources ${sources})
-    list(FILTER cold_sources INCLUDE REGEX "/src/${name}/(${ARG_COLD_FILES})")
+    list(FILTER cold_sources INCLUDE REGEX "/src/(${name}|${ARG_WITH})/(${ARG_COLD_FILES})")
     list(REMOVE_ITEM sources ${cold_sources})
     gabbro_compile_alone(${cold_sources})
     add_library(gabbro_${name}_cold OBJECT ${cold_sources})

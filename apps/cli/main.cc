@@ -4,11 +4,14 @@
 #include <spdlog/spdlog.h>
 
 #include <new>
+#include <span>
+#include <string_view>
 
 #include "apps/cli/commands.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/terminal.h"
 #include "gabbro/file_faults.h"
+#include "src/backend/plugin.h"
 #include "src/base/error.h"
 
 namespace gabbro::cli {
@@ -36,6 +39,23 @@ int run_program(int argc, char** argv) {
   return command_line.run(argc, argv);
 }
 
+bool wants_debug(std::span<char* const> words) {
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    if (word == "--log-level=debug") return true;
+    if (word == "--log-level" && i + 1 < words.size() && words[i + 1] == std::string_view("debug")) return true;
+  }
+  return false;
+}
+
+void log_skipped_plugins() {
+  for (const Plugin& plugin : load_plugins()) {
+    for (const auto& file : plugin.skipped) {
+      spdlog::debug("plugin {} is skipped: an earlier folder has {}", file.string(), plugin.name);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gabbro::cli
 
@@ -46,8 +66,10 @@ int main(int argc, char** argv) {
   cli::install_interrupt_handler();
   spdlog::set_default_logger(spdlog::stderr_color_mt("gabbro"));
   spdlog::set_pattern("gabbro: %l: %v");
-  spdlog::set_level(spdlog::level::warn);
+  const bool debug = cli::wants_debug({argv, static_cast<size_t>(argc)});
+  spdlog::set_level(debug ? spdlog::level::debug : spdlog::level::warn);
   try {
+    if (debug) cli::log_skipped_plugins();
     return cli::run_program(argc, argv);
   } catch (const Error& error) {
     // No message: the user pressed Ctrl-C.

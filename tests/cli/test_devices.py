@@ -19,7 +19,7 @@ KNOWN_FAULTS = ["architecture", "gfx-override", "runtime-kernel-pair", "permissi
 OTHER_FAULTS = ["kernels", "peer-copies", "apu-memory", "miopen-search", "allocator", "host-copies", "idle-power",
                 "hang-recovery", "bandwidth", "pcie-atomics"]
 VARIABLES = ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL",
-             "HSA_OVERRIDE_GFX_VERSION", "GABBRO_DEVICE", "ROCM_PATH", "MIOPEN_FIND_ENFORCE", "VIRTUAL_ENV",
+             "HSA_OVERRIDE_GFX_VERSION", "GABBRO_DEVICE", "ROCM_PATH", "HIP_PATH", "GABBRO_HIP_PATH", "MIOPEN_FIND_ENFORCE", "VIRTUAL_ENV",
              "CONDA_PREFIX"]
 
 
@@ -45,6 +45,24 @@ class Recorded(TestCase):
     def doctor(self, tree, *options, **variables):
         out = self.succeeds("doctor", "--json", *options, environment=self.on(tree, **variables)).out
         return {check["id"]: check for check in json.loads(out)["checks"]}
+
+
+class PluginFolders(TestCase):
+    def test_plugins_of_all_folders_count_the_first_of_each_name(self):
+        plugin = support.BUILD / "lib" / "libgabbro_cpu.so"
+        for folder in ("bin", "lib/gabbro"):
+            (self.folder / folder).mkdir(parents=True)
+        program = shutil.copy(support.PROGRAM, self.folder / "bin" / "gabbro")
+        shutil.copy(plugin, self.folder / "lib" / "gabbro")
+        skipped = shutil.copy(plugin, self.folder / "lib")
+        (self.folder / "lib" / "libgabbro_other.so").write_text("not a library")
+        environment = {name: value for name, value in os.environ.items() if name != "GABBRO_PLUGIN_PATH"}
+        done = subprocess.run([program, "devices", "--log-level", "debug"], env=environment, capture_output=True, text=True,
+                              check=True)
+        self.assertIn(f"plugin {skipped} is skipped: an earlier folder has cpu", done.stderr)
+        self.assertIn("libgabbro_other.so", done.stdout)
+        quiet = subprocess.run([program, "devices"], env=environment, capture_output=True, text=True, check=True)
+        self.assertEqual(quiet.stderr, "")
 
 
 class Devices(Recorded):
