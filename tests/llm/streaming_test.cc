@@ -32,7 +32,7 @@ constexpr const char* kExperts =
 std::string dense_shape() {
   const bool is_cpu = open_device("auto")->host_accessible();  // simulated GPUs are slow
   return fmt::format("layers={},embedding={},heads=4,kv-heads=2,feed-forward={},vocabulary=257,context=256",
-                     is_cpu ? 5 : 8, is_cpu ? 512 : 256, is_cpu ? 1536 : 512);
+                     is_cpu ? 7 : 8, is_cpu ? 512 : 256, is_cpu ? 1536 : 512);
 }
 
 // A model of random weights on a disk.
