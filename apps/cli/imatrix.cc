@@ -76,7 +76,7 @@ int run(const ImatrixOptions& o) {
   const auto observer = std::make_shared<llm::InputSquares>();
   const auto engine = load_engine(o.model, o.common, {.context = o.context, .observer = observer});
   const ImportanceMatrix matrix = compute(o, engine, *observer);
-  write_output(o.out, matrix.bytes());
+  write_output(o.out, matrix.bytes(o.out));
   size_t unused = 0;  // experts without tokens
   for (const auto& [name, entry] : matrix.entries)
     unused += static_cast<size_t>(std::ranges::count(entry.counts, 0.0f));

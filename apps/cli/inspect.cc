@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
@@ -40,7 +41,8 @@ Json as_json(const MetadataValue& value) {
   if (const auto text = value.as<std::string_view>()) return std::string(*text);
   if (const auto integer = value.as<int64_t>()) return *integer;
   if (const auto integer = value.as<uint64_t>()) return *integer;
-  if (const auto number = value.as<double>()) return *number;
+  if (const auto number = value.as<double>())
+    return std::isfinite(*number) ? Json(*number) : Json(fmt::format("{}", *number));
   if (const auto flag = value.as<bool>()) return *flag;
   return nullptr;
 }
@@ -184,29 +186,43 @@ void report_zeros(const Checkpoint& checkpoint, const ZeroTensors::Found& zeros)
               "an unfinished download leaves such holes in a file that was made in full size: fetch the file again");
 }
 
-// Throws bad_input that names the first tensor with values that are not numbers, and how many more there are; then the
-// tensors in holes.
+// "nan at (3, 17)", or empty. The tensor is prepared.
+std::string find_tensor_damage(const CheckpointTensor& tensor) {
+  std::optional<FoundValue> found;
+  if (tensor.known_dtype && (is_floating(*tensor.known_dtype) || is_quantized(*tensor.known_dtype))) {
+    found = find_non_finite(*tensor.known_dtype, tensor.data.data(), tensor.elements());
+  } else {
+    found = find_non_finite_f8(tensor.format, tensor.data);
+  }
+  return found ? describe(*found, tensor.shape) : "";
+}
+
+// Throws bad_input that names the first tensor with values that are not numbers, the first of them, and how many other
+// tensors there are; then the tensors in holes.
 void check_tensors(const Checkpoint& checkpoint) {
   ProgressBar bar("reading", true);
-  std::vector<std::string_view> damaged;
   ZeroTensors zeros;
+  std::string_view name;
+  std::string place;
+  size_t damaged = 0;
   uint64_t done = 0;
   for (const CheckpointTensor& tensor : checkpoint.tensors()) {
     tensor.prepare();
-    const bool has_values =
-        tensor.known_dtype && (is_floating(*tensor.known_dtype) || is_quantized(*tensor.known_dtype));
-    if (has_values && !all_finite(*tensor.known_dtype, tensor.data.data(), tensor.elements()))
-      damaged.push_back(tensor.name);
+    const std::string found = find_tensor_damage(tensor);
+    if (!found.empty() && damaged++ == 0) {
+      name = tensor.name;
+      place = found;
+    }
     zeros.add(tensor);
     tensor.release();
     done += tensor.data.size();
     bar.show(static_cast<double>(done) / static_cast<double>(std::max<uint64_t>(1, checkpoint.file_bytes())));
   }
   checkpoint.require_unchanged();  // then this is the reason
-  if (damaged.empty()) return report_zeros(checkpoint, zeros.find());
-  const std::string more = damaged.size() > 1 ? fmt::format(" and {} other tensors have", damaged.size() - 1) : " has";
-  throw bad_input("{}: tensor '{}'{} values that are not numbers; the file is damaged", checkpoint.path(),
-                  printable(damaged.front()), more);
+  if (damaged == 0) return report_zeros(checkpoint, zeros.find());
+  const std::string more = damaged > 1 ? fmt::format(" and {} other tensors have", damaged - 1) : " has";
+  throw bad_input("{}: tensor '{}'{} values that are not numbers; the file is damaged: {}{}", checkpoint.path(),
+                  printable(name), more, place, damaged > 1 ? " of the first" : "");
 }
 
 }  // namespace

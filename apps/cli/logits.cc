@@ -7,6 +7,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/engine_loading.h"
+#include "apps/cli/finite_output.h"
 #include "apps/cli/input_files.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
@@ -61,15 +62,18 @@ std::vector<float> run_steps(Session& session, std::span<const int32_t> tokens, 
 }
 
 // Writes DIR/embed.npy, DIR/layers.0.npy ..., DIR/logits.npy, and with `operations` DIR/layers.0.attn_norm.npy ...;
-// returns the logits.
-std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens, const std::string& folder,
-                              std::span<const std::string> operations, const InputFiles& inputs) {
+// returns the logits. The first output that is not a number is an error, after all are written: they show why.
+std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens, const std::string& model,
+                              const std::string& folder, std::span<const std::string> operations,
+                              const InputFiles& inputs) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw failed("{}: cannot be created: {}", folder, error.message());
   const Cancelable cancelable;
   std::map<std::string, Output> outputs;
+  std::vector<std::string> order;  // in which the model computes them
   const auto keep = [&](const std::string& block, std::span<const float> values, std::span<const int64_t> shape) {
+    if (!outputs.contains(block)) order.push_back(block);
     Output& output = outputs[block];
     output.width = shape.back();
     output.values.insert(output.values.end(), values.begin(), values.end());
@@ -85,6 +89,10 @@ std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens,
   };
   for (const auto& [block, output] : outputs) inputs.refuse_output(path_of(block));
   for (const auto& [block, output] : outputs) write_array(path_of(block), output.values, output.width);
+  for (const std::string& block : order) {
+    const std::string place = find_damage(outputs.at(block).values, outputs.at(block).width);
+    if (!place.empty()) throw not_a_number(model, block, place);
+  }
   return std::move(outputs.at("logits").values);
 }
 
@@ -101,8 +109,11 @@ int run(const LogitsOptions& o, const InputFiles& inputs) {
   check_tokens(tokens, vocabulary);
   Session session(engine);
   const std::vector<float> logits =
-      o.trace.empty() ? run_steps(session, tokens, o) : run_traced(session, tokens, o.trace, o.operations, inputs);
+      o.trace.empty() ? run_steps(session, tokens, o)
+                      : run_traced(session, tokens, o.model, o.trace, o.operations, inputs);
   if (o.out.empty()) return 0;
+  const std::string place = find_damage(logits, vocabulary);
+  if (!place.empty()) throw not_a_number(o.model, "logits", place);
   write_array(o.out, logits, vocabulary);
   if (o.common.verbose()) {
     report("note", fmt::format("{}: float32 [{}, {}]", o.out, tokens.size(), vocabulary));

@@ -5,6 +5,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/engine_loading.h"
+#include "apps/cli/finite_output.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/terminal.h"
@@ -52,7 +53,9 @@ double surprise(std::span<const float> logits, int32_t token) {
   return std::log(sum) - (static_cast<double>(logits[static_cast<size_t>(token)]) - largest);
 }
 
-void add_chunk(Sum& sum, Session& session, std::span<const int32_t> chunk, const std::atomic<bool>* cancel) {
+// Throws failed() that names `where` and the token for logits that are not numbers.
+void add_chunk(Sum& sum, Session& session, std::span<const int32_t> chunk, const std::string& model,
+               const std::string& where, const std::atomic<bool>* cancel) {
   const size_t first = chunk.size() / 2;
   session.truncate(0);
   session.append(chunk.first(first), cancel);
@@ -60,6 +63,8 @@ void add_chunk(Sum& sum, Session& session, std::span<const int32_t> chunk, const
     const size_t count = std::min(kLogitRows, chunk.size() - 1 - start);
     const auto logits = session.append_all_logits(chunk.subspan(start, count), cancel);
     const size_t vocabulary = logits.size() / count;
+    if (const std::string place = find_damage(logits, static_cast<int64_t>(vocabulary)); !place.empty())
+      throw not_a_number(model, fmt::format("{}, logits from token {} on", where, start), place);
     for (size_t i = 0; i < count; ++i) {
       sum.add(surprise(logits.subspan(i * vocabulary, vocabulary), chunk[start + i + 1]));
     }
@@ -87,7 +92,7 @@ int run(const PerplexityOptions& o) {
     for (size_t i = 0; i < chunks; ++i) {
       const std::span<int32_t> chunk(tokens.data() + i * context, context);
       if (tokenizer.adds_bos()) chunk[0] = tokenizer.bos();
-      add_chunk(sum, session, chunk, cancelable.flag());
+      add_chunk(sum, session, chunk, o.model, fmt::format("chunk {}", i + 1), cancelable.flag());
       bar.show(static_cast<double>(i + 1) / static_cast<double>(chunks));
     }
   }

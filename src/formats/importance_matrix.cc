@@ -1,5 +1,6 @@
 #include "src/formats/importance_matrix.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -9,6 +10,7 @@
 #include "src/formats/gguf.h"
 #include "src/formats/gguf_parse.h"
 #include "src/formats/gguf_writer.h"
+#include "src/formats/quant/finite.h"
 
 namespace gabbro {
 namespace {
@@ -18,13 +20,22 @@ constexpr const char* kDatasets = "imatrix.datasets";
 constexpr const char* kChunks = "imatrix.chunk_count";
 constexpr const char* kChunkSize = "imatrix.chunk_size";
 
-void check_importance(const Importance& entry, const std::string& path, std::string_view name) {
-  for (const std::vector<float>* const values : {&entry.sums, &entry.counts}) {
-    for (const float value : *values) {
-      if (!std::isfinite(value) || value < 0)
-        throw bad_input("{}: entry {} has values that are not numbers from 0 on", path, gguf::quote(name));
-    }
+// The first value of an entry that is not a number from 0 on, and its place: "sums: nan at (0, 7)"; empty: none.
+std::string find_damage(const Importance& entry) {
+  for (const auto& [what, values] : {std::pair("sums", &entry.sums), {"counts", &entry.counts}}) {
+    const auto found = std::ranges::find_if(*values, [](float value) { return !std::isfinite(value) || value < 0; });
+    if (found == values->end()) continue;
+    const int64_t length = values == &entry.sums ? std::max<int64_t>(entry.columns, 1) : 1;
+    const int64_t shape[] = {std::ssize(*values) / length, length};
+    return fmt::format("{}: {}", what, describe({found - values->begin(), *found}, shape));
   }
+  return "";
+}
+
+void check_importance(const Importance& entry, const std::string& path, std::string_view name) {
+  const std::string damage = find_damage(entry);
+  if (damage.empty()) return;
+  throw bad_input("{}: entry {} has values that are not numbers from 0 on: {}", path, gguf::quote(name), damage);
 }
 
 std::vector<float> floats_of(const gguf::TensorInfo& tensor, const std::string& path) {
@@ -138,7 +149,14 @@ ImportanceMatrix ImportanceMatrix::read(const std::string& path) {
   return matrix;
 }
 
-std::vector<std::byte> ImportanceMatrix::bytes() const {
+std::vector<std::byte> ImportanceMatrix::bytes(const std::string& path) const {
+  for (const auto& [name, entry] : entries) {
+    const std::string damage = find_damage(entry);
+    if (damage.empty()) continue;
+    throw Error(ErrorCode::kFailed,
+                fmt::format("{}: not written: the inputs of {} are not numbers: {}", path, gguf::quote(name), damage),
+                "the model's file may be damaged: gabbro inspect MODEL --check reads all of it");
+  }
   gguf::Writer writer;
   writer.add_string("general.type", "imatrix");
   const std::vector<std::string_view> names(datasets.begin(), datasets.end());
@@ -154,7 +172,7 @@ std::vector<std::byte> ImportanceMatrix::bytes() const {
   return writer.bytes();
 }
 
-void ImportanceMatrix::write(const std::string& path) const { write_file_atomically(path, bytes()); }
+void ImportanceMatrix::write(const std::string& path) const { write_file_atomically(path, bytes(path)); }
 
 size_t ImportanceMatrix::digest() const {
   size_t digest = 0;

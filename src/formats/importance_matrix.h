@@ -31,8 +31,9 @@ class ImportanceMatrix {
   // not belong together, values that are below 0 or not numbers.
   static ImportanceMatrix read(const std::string& path);
 
-  // The GGUF form; write(): the whole file or none.
-  std::vector<std::byte> bytes() const;
+  // The GGUF form; write(): the whole file or none. Throws failed() that begins with `path` and names an entry with
+  // values that read() refuses.
+  std::vector<std::byte> bytes(const std::string& path) const;
   void write(const std::string& path) const;
 
   // Weights [E, K] of the squared errors of a matrix: the mean squares, and 1 for an expert without tokens. Empty where

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "src/base/error.h"
-#include "src/formats/gguf_parse.h"
+#include "src/formats/damaged_tensor.h"
 #include "src/formats/published/numbers.h"
 #include "src/formats/quant/e4m3.h"
 #include "src/formats/quant/quant.h"
@@ -43,10 +43,8 @@ Matrix nvfp4_matrix(std::string name, const CheckpointTensor& codes, const Check
       for (int64_t row = begin; row < end; ++row) {
         for (int64_t k = 0; k < columns; ++k) {
           const auto code = element<uint8_t>(scales, row * groups + k / kScaled);
-          if ((code & 0x7f) == 0x7f) {
-            throw bad_input("{}: tensor {} has values that are not numbers; the file is damaged", scales.file->path(),
-                            gguf::quote(scales.name));
-          }
+          if ((code & 0x7f) == 0x7f)
+            throw damaged_tensor(scales.file->path(), scales.name, {row * groups + k / kScaled, NAN}, scales.shape);
           const auto pair = element<uint8_t>(codes, (row * columns + k) / 2);
           values[static_cast<size_t>(k)] = kLevels[pair >> (k % 2 * 4) & 15] * e4m3_value(code) * factor;
         }

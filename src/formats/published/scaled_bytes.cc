@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "src/base/error.h"
+#include "src/formats/damaged_tensor.h"
 #include "src/formats/gguf_parse.h"
 #include "src/formats/published/numbers.h"
 #include "src/formats/quant/e4m3.h"
@@ -28,13 +30,12 @@ struct Rows {
 
 // E4M3 codes as those of the finite form (OCP): NaN is refused, and of the fnuz form, whose only one is that of -0, the
 // values are twice as small, which the scale has.
-void check_codes(const Rows& rows, const std::byte* codes, int64_t count) {
+void check_codes(const Rows& rows, const std::byte* codes, int64_t row, int64_t count) {
   const bool fnuz = rows.values.format == "F8_E4M3FNUZ";
   for (int64_t i = 0; i < count; ++i) {
     const int code = std::to_integer<int>(codes[i]);
     if (fnuz ? code != 0x80 : (code & 0x7f) != 0x7f) continue;
-    throw bad_input("{}: tensor {} has values that are not numbers; the file is damaged", rows.values.file->path(),
-                    gguf::quote(rows.values.name));
+    throw damaged_tensor(rows.values.file->path(), rows.values.name, {row * count + i, NAN}, rows.values.shape);
   }
 }
 
@@ -52,7 +53,7 @@ void store_block(const Rows& rows, const std::byte* codes, float scale, std::byt
 void fill_row(const Rows& rows, int64_t row, std::byte* out) {
   const int64_t columns = rows.values.shape[1];
   const std::byte* codes = rows.values.data.data() + row * columns;
-  if (rows.m.e4m3) check_codes(rows, codes, columns);
+  if (rows.m.e4m3) check_codes(rows, codes, row, columns);
   if (is_quantized(rows.dtype)) {
     const size_t bytes = dtype_info(rows.dtype).block_bytes;
     for (int64_t k = 0; k < columns; k += kByteBlock, out += bytes)

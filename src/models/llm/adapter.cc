@@ -8,9 +8,9 @@
 #include <filesystem>
 
 #include "src/base/error.h"
+#include "src/formats/damaged_tensor.h"
 #include "src/formats/gguf.h"
 #include "src/formats/gguf_parse.h"
-#include "src/formats/quant/finite.h"
 #include "src/formats/quant/quant.h"
 #include "src/formats/safetensors.h"
 #include "src/models/llm/adapter_config.h"
@@ -38,8 +38,7 @@ AdapterFactor read_factor(const std::string& path, std::string_view name, const 
                     dtype_name(dtype), fmt::join(shape, ", "));
   }
   const int64_t count = shape[0] * shape[1];
-  if (!all_finite(dtype, data.data(), count))
-    throw bad_input("{}: tensor {} has values that are not numbers; the file is damaged", path, gguf::quote(name));
+  if (const auto found = find_non_finite(dtype, data.data(), count)) throw damaged_tensor(path, name, *found, shape);
   AdapterFactor factor{
       .name = std::string(name), .shape = shape, .values = std::vector<float>(static_cast<size_t>(count))};
   dequantize_row(dtype, data.data(), factor.values.data(), count);

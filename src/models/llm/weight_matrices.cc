@@ -5,6 +5,7 @@
 #include "src/base/error.h"
 #include "src/formats/gguf_parse.h"
 #include "src/formats/published/derived_data.h"
+#include "src/formats/quant/finite.h"
 #include "src/formats/quant/quant.h"
 #include "src/models/llm/load_formats.h"
 #include "src/models/llm/weights.h"
@@ -138,6 +139,12 @@ Tensor CheckpointWeights::upload_rows(const CheckpointTensor& whole, const std::
   std::shared_ptr<const void> bytes(wanted.file, wanted.data.data());
   if (converted) {
     const auto copy = in_our_layout(whole, size.rows, all_rows(size.rows, theirs), theirs);
+    if (theirs.factor && check_weights_) {
+      const int64_t shape[] = {size.rows, size.columns};
+      if (const auto found = find_non_finite(wanted.dtype(), copy->data(), size.rows * size.columns))
+        throw bad_input("{}: tensor {}: with its factor {} is too large for {}", checkpoint_.path(),
+                        gguf::quote(whole.name), describe(*found, shape), dtype_name(wanted.dtype()));
+    }
     const size_t row = copy->size() / static_cast<size_t>(size.rows);
     bytes = std::shared_ptr<const void>(copy, copy->data() + static_cast<size_t>(size.first) * row);
   } else if (copied) {
@@ -164,7 +171,14 @@ std::shared_ptr<const void> CheckpointWeights::quantized(const std::string& name
     std::vector<float> values(width);
     for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
       dequantize_row(dtype, source + row * source_row, values.data(), columns);
-      quantize_row(*format, values.data(), target->data() + row * target_row, columns);
+      std::byte* const to = target->data() + row * target_row;
+      quantize_row(*format, values.data(), to, columns);
+      if (const auto found = find_overflow(*format, values, to)) {
+        const int64_t shape[] = {count, columns};
+        throw bad_input("{}: tensor {}: {} is too large for {}", checkpoint_.path(), gguf::quote(name),
+                        describe({static_cast<int64_t>(row) * columns + found->index, found->value}, shape),
+                        dtype_name(*format));
+      }
     }
   });
   dtype = *format;

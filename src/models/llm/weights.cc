@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "src/base/error.h"
+#include "src/formats/damaged_tensor.h"
 #include "src/formats/gguf_parse.h"
-#include "src/formats/quant/finite.h"
 #include "src/models/llm/input_squares.h"
 #include "src/models/llm/load_formats.h"
 
@@ -67,9 +67,9 @@ const CheckpointTensor& CheckpointWeights::checked(const std::string& name, std:
 }
 
 void CheckpointWeights::check_values(const CheckpointTensor& tensor) const {
-  if (!check_weights_ || all_finite(tensor.dtype(), tensor.data.data(), tensor.elements())) return;
-  throw bad_input("{}: tensor {} has values that are not numbers; the file is damaged", checkpoint_.path(),
-                  gguf::quote(tensor.name));
+  if (!check_weights_) return;
+  if (const auto found = find_non_finite(tensor.dtype(), tensor.data.data(), tensor.elements()))
+    throw damaged_tensor(checkpoint_.path(), tensor.name, *found, tensor.shape);
 }
 
 void CheckpointWeights::loaded(const CheckpointTensor& tensor, size_t bytes, bool used_in_place) {
