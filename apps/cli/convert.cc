@@ -107,6 +107,8 @@ int run(const ConvertOptions& o, const InputFiles& inputs) {
              [&](int64_t vocabulary, gguf::Writer& writer) {
                return write_tokenizer_fields(checkpoint, vocabulary, writer);
              },
+         .check = check_converted,
+         .replaces = o.force,
          .importance = importance ? &*importance : nullptr,
          .importance_path = o.imatrix,
          .adapters = adapters_of(o, layers, checkpoint),

@@ -4,49 +4,63 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <mutex>
-#include <set>
+#include <optional>
 #include <span>
 #include <string>
 
 namespace gabbro {
 
 // The parts are in PATH.partial, and the names of those that are complete in PATH.partial.parts. `finish` gives the
-// file its name: before, nothing is there under it.
+// file its name: before, nothing is there under it. The list is locked: one process writes the file at a time.
 class ResumableFile {
  public:
-  // Continues where both files are there and were begun with the same `recipe` (one line: everything that decides the
-  // contents) and size; else starts over. Throws failed() where the folder cannot be written, or has no room for
-  // `bytes`.
+  // Continues if both files are there and were begun with the same `recipe` (one line: everything that decides the
+  // contents) and size; else starts over. Throws bad_input if another process writes the file, or PATH.partial is not
+  // one of this class; failed() for a folder that cannot be written, or without room for `bytes`.
   ResumableFile(const std::string& path, const std::string& recipe, uint64_t bytes);
   ~ResumableFile();
   ResumableFile(const ResumableFile&) = delete;
   ResumableFile& operator=(const ResumableFile&) = delete;
 
-  bool has(const std::string& part) const { return parts_.contains(part); }
+  // The digest with which a part was completed; nothing if it is not complete. Names and digests have no white space.
+  std::optional<std::string> digest_of(const std::string& part) const;
   size_t parts_found() const { return found_; }  // of an earlier attempt
+  // Forgets a part of an earlier attempt whose bytes are not those of its digest.
+  void drop(const std::string& part);
 
-  // Both throw failed(): a full disk. A complete part is found again when the program was interrupted; when it was
+  // All throw failed(): a full disk. A complete part is found again when the program was interrupted; when it was
   // killed, or the machine stopped, parts of the last second may not be.
   void write(uint64_t offset, std::span<const std::byte> bytes);
-  void complete(const std::string& part);
+  void read(uint64_t offset, std::span<std::byte> bytes) const;
+  void complete(const std::string& part, const std::string& digest);
 
-  void finish();  // syncs and renames
+  const std::string& partial_path() const { return partial_; }
+  void sync();
+  // Syncs and renames. If `replaces` is false and there is a file at the path by now, throws bad_input.
+  void finish(bool replaces);
+  void discard();  // removes both files
 
  private:
-  void begin(const std::string& recipe);
+  void require_room() const;
+  void lock_list();
+  void open_data();
+  void start_over(const std::string& recipe);
   bool note_parts(const std::string& names);
   bool read_parts(const std::string& recipe);
+  void close();
   [[noreturn]] void fail(const char* what) const;
 
   std::string path_, partial_, list_;
   uint64_t bytes_;
-  int data_ = -1, names_ = -1;  // descriptors
-  std::set<std::string> parts_;
-  std::string unsynced_;  // names of complete parts, a line each, that may not be on the disk
+  int data_ = -1, names_ = -1;                // descriptors
+  std::map<std::string, std::string> parts_;  // their digests
+  std::string unsynced_;                      // lines of complete parts that may not be on the disk
   std::chrono::steady_clock::time_point synced_ = std::chrono::steady_clock::now();
   size_t found_ = 0;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;  // of parts_, unsynced_ and synced_
 };
 
 }  // namespace gabbro

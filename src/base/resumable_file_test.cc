@@ -29,11 +29,11 @@ class ResumableFileTest : public testing::Test {
 TEST_F(ResumableFileTest, IsThereUnderItsNameWhenItIsFinished) {
   ResumableFile file(path_, "recipe", 8);
   file.write(4, bytes_of("tail"));
-  file.complete("b");
+  file.complete("b", "2");
   EXPECT_FALSE(fs::exists(path_));
   file.write(0, bytes_of("head"));
-  file.complete("a");
-  file.finish();
+  file.complete("a", "1");
+  file.finish(true);
   EXPECT_EQ(read_file(path_), "headtail");
   EXPECT_FALSE(fs::exists(path_ + ".partial"));
   EXPECT_FALSE(fs::exists(path_ + ".partial.parts"));
@@ -43,15 +43,15 @@ TEST_F(ResumableFileTest, ContinuesWithTheCompleteParts) {
   {
     ResumableFile file(path_, "recipe", 8);
     file.write(0, bytes_of("head"));
-    file.complete("a");
+    file.complete("a", "1");
     file.write(4, bytes_of("ta"));  // interrupted
   }
   ResumableFile file(path_, "recipe", 8);
   EXPECT_EQ(file.parts_found(), 1U);
-  EXPECT_TRUE(file.has("a"));
-  EXPECT_FALSE(file.has("b"));
+  EXPECT_EQ(file.digest_of("a"), "1");
+  EXPECT_FALSE(file.digest_of("b"));
   file.write(4, bytes_of("tail"));
-  file.finish();
+  file.finish(true);
   EXPECT_EQ(read_file(path_), "headtail");
 }
 
@@ -59,24 +59,75 @@ TEST_F(ResumableFileTest, StartsOverForAnotherRecipeOrSizeOrADamagedList) {
   const auto begin = [&] {
     ResumableFile file(path_, "recipe", 8);
     file.write(0, bytes_of("head"));
-    file.complete("a");
+    file.complete("a", "1");
   };
   begin();
-  EXPECT_FALSE(ResumableFile(path_, "another", 8).has("a"));
+  EXPECT_FALSE(ResumableFile(path_, "another", 8).digest_of("a"));
   begin();
-  EXPECT_FALSE(ResumableFile(path_, "recipe", 9).has("a"));
+  EXPECT_FALSE(ResumableFile(path_, "recipe", 9).digest_of("a"));
   begin();
   std::ofstream(path_ + ".partial.parts", std::ios::trunc) << "recipe";  // its line was cut off
-  EXPECT_FALSE(ResumableFile(path_, "recipe", 8).has("a"));
+  EXPECT_FALSE(ResumableFile(path_, "recipe", 8).digest_of("a"));
   begin();
   std::ofstream(path_ + ".partial.parts", std::ios::app) << "b";  // so was that of a part
-  EXPECT_FALSE(ResumableFile(path_, "recipe", 8).has("b"));
+  EXPECT_FALSE(ResumableFile(path_, "recipe", 8).digest_of("b"));
 }
 
 TEST_F(ResumableFileTest, MoreThanTheDiskHoldsIsRefusedBeforeAnythingIsWritten) {
   EXPECT_THROW(ResumableFile(path_, "recipe", uint64_t{1} << 60), Error);
   EXPECT_FALSE(fs::exists(path_ + ".partial"));
   EXPECT_THROW(ResumableFile("/nowhere/at/all", "recipe", 8), Error);
+}
+
+TEST_F(ResumableFileTest, HasOneWriterAtATime) {
+  {
+    ResumableFile file(path_, "recipe", 8);
+    file.write(0, bytes_of("head"));
+    file.complete("a", "1");
+    EXPECT_THROW(ResumableFile(path_, "another", 9), Error);
+    EXPECT_THROW(ResumableFile(path_, "recipe", 8), Error);
+  }
+  EXPECT_TRUE(ResumableFile(path_, "recipe", 8).digest_of("a"));  // the others changed nothing
+}
+
+TEST_F(ResumableFileTest, AForeignPartialFileIsKept) {
+  std::ofstream(path_ + ".partial") << "foreign ";
+  EXPECT_THROW(ResumableFile(path_, "recipe", 8), Error);
+  EXPECT_EQ(read_file(path_ + ".partial"), "foreign ");
+  EXPECT_FALSE(fs::exists(path_ + ".partial.parts"));
+}
+
+TEST_F(ResumableFileTest, AFileThatCameUpMeanwhileIsKept) {
+  ResumableFile file(path_, "recipe", 4);
+  std::ofstream(path_) << "other";
+  EXPECT_THROW(file.finish(false), Error);
+  EXPECT_EQ(read_file(path_), "other");
+  file.finish(true);
+  EXPECT_EQ(read_file(path_), std::string(4, '\0'));
+}
+
+TEST_F(ResumableFileTest, WhatIsDiscardedLeavesNothing) {
+  ResumableFile file(path_, "recipe", 8);
+  file.write(0, bytes_of("head"));
+  file.complete("a", "1");
+  file.discard();
+  EXPECT_FALSE(fs::exists(path_ + ".partial"));
+  EXPECT_FALSE(fs::exists(path_ + ".partial.parts"));
+}
+
+TEST_F(ResumableFileTest, PartsAreReadAndDropped) {
+  {
+    ResumableFile file(path_, "recipe", 8);
+    file.write(4, bytes_of("tail"));
+    file.complete("b", "2");
+  }
+  ResumableFile file(path_, "recipe", 8);
+  std::string bytes(4, ' ');
+  file.read(4, std::as_writable_bytes(std::span(bytes)));
+  EXPECT_EQ(bytes, "tail");
+  file.drop("b");
+  EXPECT_EQ(file.parts_found(), 0U);
+  EXPECT_FALSE(file.digest_of("b"));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <filesystem>
 
 #include "src/base/error.h"
+#include "src/engine/model_text.h"
+#include "src/engine/sentence_fields.h"
 #include "src/engine/sentence_modules.h"
 #include "src/formats/json_file.h"
 #include "src/models/encoder/conversion.h"
@@ -55,15 +57,33 @@ llm::Convertible convertible_of(const Checkpoint& checkpoint) {
   if (!is_encoder(checkpoint)) return llm::convertible(checkpoint);
   const encoder::EncoderConfig config = encoder::family_of(checkpoint).read_config(checkpoint);
   encoder::Pooling pooling = config.head.labels > 0 ? encoder::Pooling::kRank : config.pooling;
+  SentenceModules modules;
   if (checkpoint.layout() == CheckpointLayout::kHuggingFace) {
-    const SentenceModules modules = read_sentence_modules(folder_with(checkpoint));
+    modules = read_sentence_modules(folder_with(checkpoint));
     if (!modules.dense.empty())
       throw bad_input("{}: modules.json: GGUF has no place for a Dense module", checkpoint.path());
     if (modules.lower_case && !has_word_pieces(checkpoint))
       throw bad_input("{}: do_lower_case: GGUF has no place for it with this tokenizer", checkpoint.path());
     pooling = modules.pooling.value_or(pooling);
   }
-  return encoder::convertible(checkpoint, pooling);
+  llm::Convertible model = encoder::convertible(checkpoint, pooling);
+  model.write_fields = [write = std::move(model.write_fields), modules](llm::GgufFields& fields) {
+    write(fields);
+    write_sentence_fields(modules, fields.writer);
+  };
+  return model;
+}
+
+void check_converted(const std::string& path) {
+  const Checkpoint checkpoint = Checkpoint::open(path);
+  const llm::Convertible model = convertible_of(checkpoint);
+  llm::check_tensors(checkpoint, model);
+  if (!has_vocabulary(checkpoint)) return;
+  const text::Tokenizer tokenizer = read_tokenizer(checkpoint);
+  if (tokenizer.size() > model.plan.sizes.vocabulary) {
+    throw bad_input("{}: the vocabulary has {} tokens, the embeddings only {}", path, tokenizer.size(),
+                    model.plan.sizes.vocabulary);
+  }
 }
 
 }  // namespace gabbro

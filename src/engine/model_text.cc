@@ -62,6 +62,7 @@ text::VocabularySpec read_vocabulary(const Checkpoint& checkpoint) {
   spec.eos = token_or_none(file, "eos");
   spec.eot = token_or_none(file, "eot");
   spec.eom = token_or_none(file, "eom");
+  if (file.has("tokenizer.ggml.eos_token_ids")) spec.end_of_generation = file.i32s("tokenizer.ggml.eos_token_ids");
   spec.unknown = token_or_none(file, "unknown");
   spec.padding = token_or_none(file, "padding");
   spec.fim_pad = token_or_none(file, "fim_pad");

@@ -69,6 +69,20 @@ TEST(ModelText, ReadsWhatTheFileSays) {
   EXPECT_EQ(file_with([](gguf::Writer&) {}).chat_template(), std::nullopt);
 }
 
+// Ollama's key; ids outside the vocabulary are not used.
+TEST(ModelText, ReadsAllTokensThatEndAnAnswer) {
+  const auto ends = [](const auto& more) { return read_tokenizer(file_with(more)).end_of_generation(); };
+  EXPECT_EQ(ends([](gguf::Writer& w) {
+              w.add_u32("tokenizer.ggml.eos_token_id", 2);
+              w.add_i32s("tokenizer.ggml.eos_token_ids", std::vector<int32_t>{2, 3, 4, 77, -1});
+            }),
+            (std::vector<int32_t>{2, 3, 4}));
+  EXPECT_EQ(ends([](gguf::Writer& w) { w.add_u32s("tokenizer.ggml.eos_token_ids", std::vector<uint32_t>{4}); }),
+            (std::vector<int32_t>{2, 4}));
+  EXPECT_THAT(refusal([](gguf::Writer& w) { w.add_u32("tokenizer.ggml.eos_token_ids", 4); }),
+              HasSubstr("'tokenizer.ggml.eos_token_ids'"));
+}
+
 TEST(ModelText, NamesTheFieldThatIsWrong) {
   EXPECT_THAT(refusal([](gguf::Writer& w) { w.add_string("tokenizer.ggml.bos_token_id", "one"); }),
               HasSubstr("field 'tokenizer.ggml.bos_token_id' is "));

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "src/base/error.h"
+#include "src/models/llm/generation_fields.h"
 
 namespace gabbro {
 namespace {
@@ -31,6 +32,39 @@ std::optional<double> number_of(const MetadataValue& value) {
   return std::nullopt;
 }
 
+// Takes the value of `key`, a number or what describe() says of another type.
+void add_value(const std::string& path, std::string_view key, const SamplingField& field, std::optional<double> number,
+               const std::string& described, SamplingDefaults& defaults) {
+  // llama.cpp turns off top-k by 0 and below.
+  if (number && field.integer == &SamplerOptions::top_k && *number < 0) number = 0;
+  const bool whole = field.number != nullptr || (number && *number == std::floor(*number));
+  const auto shown = [&](double value) {
+    return field.number != nullptr ? fmt::format("{}", static_cast<float>(value)) : fmt::format("{}", value);
+  };
+  if (number && whole && *number >= field.least && *number <= field.most) {
+    defaults.values.push_back({&field, *number});
+    return;
+  }
+  const std::string range = field.most == kMost ? fmt::format("a whole number from {} on", field.least)
+                                                : fmt::format("{} to {}", field.least, field.most);
+  defaults.warnings.push_back(
+      fmt::format("{}: {} is {}, expected {}: not used", path, key, number ? shown(*number) : described, range));
+}
+
+SamplingDefaults defaults_of_folder(const Metadata& metadata) {
+  llm::GenerationDefaults read = llm::read_generation_defaults(metadata);
+  SamplingDefaults defaults{.values = {}, .warnings = std::move(read.warnings)};
+  for (const SamplingField& field : kSamplingFields) {
+    for (const auto& [said, value] : read.values) {
+      if (std::string_view(said->gguf) != field.key) continue;
+      // A GGUF file has it in f32.
+      const double stored = said->whole ? value : static_cast<double>(static_cast<float>(value));
+      add_value(metadata.path(), "generation_config." + std::string(said->name), field, stored, "", defaults);
+    }
+  }
+  return defaults;
+}
+
 }  // namespace
 
 std::span<const SamplingField> sampling_fields() { return kSamplingFields; }
@@ -45,23 +79,11 @@ void SamplingDefault::apply(SamplerOptions& options) const {
 
 SamplingDefaults read_sampling_defaults(const Checkpoint& checkpoint) {
   const Metadata& file = checkpoint.metadata();
+  if (checkpoint.layout() == CheckpointLayout::kHuggingFace) return defaults_of_folder(file);
   SamplingDefaults defaults;
   for (const SamplingField& field : kSamplingFields) {
-    const MetadataValue* value = file.find(field.key);
-    if (value == nullptr) continue;
-    std::optional<double> number = number_of(*value);
-    // llama.cpp turns off top-k by 0 and below.
-    if (number && field.integer == &SamplerOptions::top_k && *number < 0) number = 0;
-    const bool whole = field.number != nullptr || (number && *number == std::floor(*number));
-    if (number && whole && *number >= field.least && *number <= field.most) {
-      defaults.values.push_back({&field, *number});
-    } else {
-      const std::string shown = number ? fmt::format("{}", *number) : value->describe();
-      const std::string range = field.most == kMost ? fmt::format("a whole number from {} on", field.least)
-                                                    : fmt::format("{} to {}", field.least, field.most);
-      defaults.warnings.push_back(
-          fmt::format("{}: {} is {}, expected {}: not used", file.path(), field.key, shown, range));
-    }
+    if (const MetadataValue* value = file.find(field.key))
+      add_value(file.path(), field.key, field, number_of(*value), value->describe(), defaults);
   }
   return defaults;
 }

@@ -1,4 +1,5 @@
-// How a model's file says that its tokens should be chosen: the GGUF fields general.sampling.*.
+// How a model's files say that its tokens should be chosen: the GGUF fields general.sampling.*, and of a folder
+// generation_config.json (src/models/llm/generation_fields.h).
 #pragma once
 
 #include <optional>

@@ -9,7 +9,9 @@
 #include "src/backend/device.h"
 #include "src/base/error.h"
 #include "src/engine/model_text.h"
+#include "src/engine/sentence_fields.h"
 #include "src/engine/sentence_modules.h"
+#include "src/formats/quant/finite.h"
 #include "src/models/encoder/conversion.h"
 #include "src/models/encoder/registry.h"
 #include "src/plan/eval.h"
@@ -56,6 +58,15 @@ std::string name_of(const Checkpoint& checkpoint) {
   const std::string name(checkpoint.metadata().string_or("general.name", ""));
   const std::filesystem::path path = std::filesystem::weakly_canonical(checkpoint.path());
   return name.empty() ? path.stem().string() : name;
+}
+
+void require_finite(const std::string& model, const char* what, size_t text, std::span<const float> values) {
+  const auto found = find_non_finite(values);
+  if (!found) return;
+  const int64_t shape[] = {std::ssize(values)};
+  throw Error(ErrorCode::kFailed,
+              fmt::format("{}: {} of text {} is not a number: {}", model, what, text + 1, describe(*found, shape)),
+              "the file may be damaged: gabbro inspect MODEL --check reads all of it");
 }
 
 void normalize(std::span<float> vector) {
@@ -114,7 +125,7 @@ std::shared_ptr<TextEncoder> TextEncoder::load(const Checkpoint& checkpoint, con
   auto state = std::make_unique<State>();
   const encoder::Family& family = encoder::family_of(checkpoint);
   const bool folder = checkpoint.layout() == CheckpointLayout::kHuggingFace;
-  if (folder) state->modules = read_sentence_modules(folder_of(checkpoint));
+  state->modules = folder ? read_sentence_modules(folder_of(checkpoint)) : read_sentence_fields(checkpoint.metadata());
   state->no_tokenizer =
       folder ? "the folder has no tokenizer (tokenizer.json or tokenizer.model)" : "the model has no vocabulary";
   if (has_vocabulary(checkpoint) && state->modules.lower_case) {
@@ -280,6 +291,10 @@ std::vector<float> TextEncoder::embed_tokens(std::span<const TokenizedText> text
       if (normalized) normalize(vector);
     }
   });
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const auto vector = std::span(vectors).subspan(i * static_cast<size_t>(width), static_cast<size_t>(width));
+    require_finite(s.facts.name, "the vector", i, vector);
+  }
   return vectors;
 }
 
@@ -363,6 +378,8 @@ std::vector<float> TextEncoder::score_tokens(std::span<const TokenizedText> pair
       scores[which[i]] = sigmoid ? 1 / (1 + std::exp(-logit)) : logit;
     }
   });
+  for (size_t i = 0; i < scores.size(); ++i)
+    require_finite(s.facts.name, "the score", i, std::span(scores).subspan(i, 1));
   return scores;
 }
 

@@ -15,14 +15,14 @@ void write(const text::VocabularySpec& spec, gguf::Writer& writer) {
   writer.add_i32s("tokenizer.ggml.token_type", spec.types);
   const std::vector<std::string_view> merges(spec.merges.begin(), spec.merges.end());
   if (!merges.empty()) writer.add_strings("tokenizer.ggml.merges", merges);
-  const std::pair<const char*, int32_t> ids[] = {{"bos_token_id", spec.bos},
-                                                 {"eos_token_id", spec.eos},
-                                                 {"eot_token_id", spec.eot},
-                                                 {"unknown_token_id", spec.unknown},
-                                                 {"padding_token_id", spec.padding}};
+  const std::pair<const char*, int32_t> ids[] = {
+      {"bos_token_id", spec.bos}, {"eos_token_id", spec.eos},         {"eot_token_id", spec.eot},
+      {"eom_token_id", spec.eom}, {"unknown_token_id", spec.unknown}, {"padding_token_id", spec.padding}};
   for (const auto& [name, id] : ids) {
     if (id != text::kNoToken) writer.add_u32(std::string("tokenizer.ggml.") + name, static_cast<uint32_t>(id));
   }
+  // Ollama's key. llama.cpp knows those above and some texts of tokens.
+  if (spec.end_of_generation.size() > 1) writer.add_i32s("tokenizer.ggml.eos_token_ids", spec.end_of_generation);
   const std::pair<const char*, std::optional<bool>> flags[] = {
       {"add_bos_token", spec.add_bos},
       {"add_eos_token", spec.add_eos},

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
+#include "src/base/file_identity.h"
 #include "src/formats/checkpoint_state.h"
 #include "src/formats/ggml_type.h"
 #include "src/formats/gguf.h"
@@ -111,7 +112,11 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_gguf(gguf::File o
   state->gguf_version = file.version();
   state->file_count = file.parts().size();
   state->mapped.assign(file.parts().begin(), file.parts().end());
-  for (const auto& part : file.parts()) state->file_bytes += part->bytes().size();
+  for (const auto& part : file.parts()) {
+    state->file_bytes += part->bytes().size();
+    state->file_paths.push_back(part->path());
+    state->file_identities.push_back(file_identity(part->path()));
+  }
   for (const gguf::TensorInfo& info : file.tensors()) {
     const gguf::GgmlType* type = gguf::find_ggml_type(info.ggml_type);
     state->add_tensor({.name = info.name,
@@ -142,6 +147,8 @@ const std::string& Checkpoint::path() const { return state_->path; }
 CheckpointLayout Checkpoint::layout() const { return state_->layout; }
 uint32_t Checkpoint::gguf_version() const { return state_->gguf_version; }
 size_t Checkpoint::file_count() const { return state_->file_count; }
+const std::vector<std::string>& Checkpoint::file_paths() const { return state_->file_paths; }
+const std::vector<std::string>& Checkpoint::file_identities() const { return state_->file_identities; }
 uint64_t Checkpoint::file_bytes() const { return state_->file_bytes; }
 std::span<const std::shared_ptr<const MappedFile>> Checkpoint::files() const { return state_->mapped; }
 const Metadata& Checkpoint::metadata() const { return state_->metadata(); }

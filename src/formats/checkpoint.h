@@ -84,10 +84,12 @@ class Checkpoint {
 
   const std::string& path() const;  // as it was opened, for messages
   CheckpointLayout layout() const;
-  std::string description() const;  // "GGUF v3 in 2 parts", "safetensors in 3 files"
-  uint32_t gguf_version() const;    // 0: of another layout
-  size_t file_count() const;        // that hold tensors
-  uint64_t file_bytes() const;      // of these
+  std::string description() const;                          // "GGUF v3 in 2 parts", "safetensors in 3 files"
+  uint32_t gguf_version() const;                            // 0: of another layout
+  size_t file_count() const;                                // that hold tensors
+  const std::vector<std::string>& file_paths() const;       // of these
+  const std::vector<std::string>& file_identities() const;  // when they were opened: src/base/file_identity.h
+  uint64_t file_bytes() const;                              // of these
   std::span<const std::shared_ptr<const MappedFile>> files() const;
   void require_unchanged() const;  // of all of them, as MappedFile does it
 

@@ -27,6 +27,7 @@ struct Checkpoint::State {
   const nlohmann::ordered_json* config = nullptr;  // the document of config.json
   uint32_t gguf_version = 0;
   size_t file_count = 1;
+  std::vector<std::string> file_paths, file_identities;
   CheckpointLayout layout = CheckpointLayout::kGguf;
   uint64_t file_bytes = 0;
   std::vector<std::shared_ptr<const MappedFile>> mapped;

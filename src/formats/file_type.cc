@@ -236,4 +236,17 @@ DType mixture_dtype(const FileType& type, const MixtureTensor& tensor, const Mix
   return fits(dtype, tensor.columns) ? dtype : DType::f16;
 }
 
+bool needs_importance(const FileType& type) {
+  constexpr std::string_view kTypes[] = {"iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "q2_k_s"};
+  return std::ranges::find(kTypes, type.name) != std::end(kTypes);
+}
+
+bool needs_importance(const FileType& type, std::string_view tensor, DType dtype) {
+  constexpr DType kFormats[] = {DType::iq1_s, DType::iq2_xxs, DType::iq2_xs, DType::iq2_s};
+  const bool embeddings = tensor == "token_embd.weight";
+  if (dtype == DType::iq1_m) return !embeddings && tensor != "output.weight";
+  if (dtype == DType::q2_k) return !embeddings && type.name == "q2_k_s";
+  return std::ranges::find(kFormats, dtype) != std::end(kFormats);
+}
+
 }  // namespace gabbro

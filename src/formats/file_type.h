@@ -54,4 +54,8 @@ struct MixtureModel {
 // an importance matrix, the others without. MXFP4 is that of all matrices, not of experts alone.
 DType mixture_dtype(const FileType& type, const MixtureTensor& tensor, const MixtureModel& model);
 
+// Types, and formats of a tensor in them, that are of no use without an importance matrix: llama-quantize refuses them.
+bool needs_importance(const FileType& type);
+bool needs_importance(const FileType& type, std::string_view tensor, DType dtype);
+
 }  // namespace gabbro

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "src/base/error.h"
+#include "src/base/file_identity.h"
 #include "src/formats/checkpoint_state.h"
 #include "src/formats/foreign_folder.h"
 #include "src/formats/gguf_parse.h"
@@ -100,9 +101,11 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
                   unfinished ? fmt::format("its download is unfinished: {}; fetch the rest", *unfinished)
                              : "all parts of a model have to be in one folder");
     }
+    state->file_identities.push_back(file_identity(file_path));  // before it is opened
     const auto& file = state->files.emplace_back(std::make_unique<const safetensors::File>(file_path));
     state->mapped.push_back(file->mapped());
     state->file_bytes += file->mapped()->bytes().size();
+    state->file_paths.push_back(file_path);
     for (const safetensors::TensorInfo& info : file->tensors()) {
       state->add_tensor({.name = info.name,
                          .format = info.dtype_name,

@@ -50,8 +50,14 @@ VocabularySpec common(const VocabularySpec& read, Flags added, const std::vector
   spec.padding = read.padding;
   if (spec.bos == kNoToken && !prefix.empty()) spec.bos = prefix.front();
   if (spec.eos == kNoToken && !suffix.empty()) spec.eos = suffix.front();
+  // llama.cpp has names for three.
   for (const int32_t end : read.end_of_generation) {
-    if (end != spec.eos && spec.eot == kNoToken) spec.eot = end;
+    if (end == spec.eos) continue;
+    if (spec.eot == kNoToken) {
+      spec.eot = end;
+    } else if (spec.eom == kNoToken && end != spec.eot) {
+      spec.eom = end;
+    }
   }
   spec.add_bos = added.prefix;
   spec.add_eos = added.suffix;
@@ -233,6 +239,7 @@ std::optional<GgufVocabulary> gguf_vocabulary(const TokenizerFiles& files, int32
     if (most == std::size(kSamples)) break;
   }
   if (!best) return std::nullopt;
+  best->end_of_generation = original.end_of_generation();
   return GgufVocabulary{std::move(*best), most == std::size(kSamples)};
 }
 

@@ -57,6 +57,13 @@ def gabbro(*arguments, stdin=subprocess.DEVNULL, environment=None, **options):
     return Result(arguments, done.returncode, done.stdout, done.stderr)
 
 
+def gguf_types():
+    """The types that `convert` can write, of its message."""
+    result = gabbro("convert", TINY_F16, "--type", "none of them")
+    folders = {"int4_zp", "int8_f32", "fp8_e4m3", "nf4"}  # forms that GGUF lacks
+    return [name for name in result.err.decode().split("known: ")[1].strip().split(", ") if name not in folders]
+
+
 class TestCase(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -1,42 +1,14 @@
 #include "src/models/llm/convert_fields.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 
+#include "src/models/llm/generation_fields.h"
+
 namespace gabbro::llm {
-namespace {
-
-// Defaults of generation by their names in generation_config.json and in GGUF.
-constexpr std::pair<const char*, const char*> kSampling[] = {
-    {"generation_config.temperature", "general.sampling.temp"},
-    {"generation_config.top_p", "general.sampling.top_p"},
-    {"generation_config.min_p", "general.sampling.min_p"},
-    {"generation_config.repetition_penalty", "general.sampling.penalty_repeat"},
-};
-
-}  // namespace
-
-std::string recipe_of(const Checkpoint& checkpoint, const ConvertOptions& options, const std::string& header) {
-  std::map<std::string, std::pair<int64_t, int64_t>> files;
-  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
-    struct stat info = {};
-    const std::string& path = tensor.file->path();
-    if (!files.contains(path) && ::stat(path.c_str(), &info) == 0)
-      files[path] = {info.st_size, info.st_mtim.tv_sec * 1'000'000'000 + info.st_mtim.tv_nsec};
-  }
-  std::string recipe = fmt::format("gabbro 1 {} {:x}", options.type->name, std::hash<std::string>()(header));
-  if (options.importance != nullptr) recipe += fmt::format(" imatrix {:x}", options.importance->digest());
-  recipe += describe_values(options.adapters);
-  for (const auto& [path, facts] : files)
-    recipe += fmt::format(" {}:{}:{}", std::filesystem::path(path).filename().string(), facts.first, facts.second);
-  std::ranges::replace(recipe, '\n', ' ');
-  return recipe;
-}
 
 void copy_fields(const Metadata& metadata, gguf::Writer& writer) {
   for (const MetadataField& field : metadata.fields()) {
@@ -74,22 +46,24 @@ void write_chat_templates(const ChatTemplates& templates, gguf::Writer& writer) 
   if (!names.empty()) writer.add_strings("tokenizer.chat_templates", names);
 }
 
-void write_fields(const Checkpoint& checkpoint, const Convertible& model, GgufFields& fields) {
+std::vector<std::string> write_fields(const Checkpoint& checkpoint, const Convertible& model, GgufFields& fields) {
   gguf::Writer& writer = fields.writer;
-  const Metadata& metadata = checkpoint.metadata();
   writer.add_string("general.architecture", fields.architecture);
   writer.add_string("general.type", "model");
   std::filesystem::path path(checkpoint.path());
   if (!std::filesystem::is_directory(path)) path = path.parent_path();
   writer.add_string("general.name", std::filesystem::weakly_canonical(path).filename().string());
   model.write_fields(fields);
-  for (const auto& [theirs, ours] : kSampling) {
-    if (metadata.has(theirs)) writer.add_f32(ours, metadata.require_f32(theirs));
+  const GenerationDefaults defaults = read_generation_defaults(checkpoint.metadata());
+  for (const auto& [field, value] : defaults.values) {
+    if (field->whole) {
+      writer.add_integer(field->gguf, gguf::ValueType::i32, static_cast<int64_t>(value));
+    } else {
+      writer.add_f32(field->gguf, static_cast<float>(value));
+    }
   }
-  constexpr const char* kTopK = "generation_config.top_k";
-  if (metadata.has(kTopK))
-    writer.add_integer("general.sampling.top_k", gguf::ValueType::i32, metadata.require_u32(kTopK));
   write_chat_templates(checkpoint.chat_templates(), writer);
+  return defaults.warnings;
 }
 
 void write_importance_fields(const ConvertOptions& options, gguf::Writer& writer) {

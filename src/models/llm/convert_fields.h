@@ -1,14 +1,12 @@
-// Fields of the file that a conversion writes, and the recipe by which an interrupted one goes on.
+// Fields of the file that a conversion writes.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/models/llm/convert.h"
 
 namespace gabbro::llm {
-
-// Everything that decides the new file's contents, in one line.
-std::string recipe_of(const Checkpoint& checkpoint, const ConvertOptions& options, const std::string& header);
 
 // The fields of a GGUF file, without those that tell how its weights are stored.
 void copy_fields(const Metadata& metadata, gguf::Writer& writer);
@@ -16,8 +14,8 @@ void copy_fields(const Metadata& metadata, gguf::Writer& writer);
 // The layers with mixtures of experts, and whether there are shared ones, by the tensors of the plan.
 void note_mixtures(const ModelPlan& plan, GgufFields& fields);
 
-// Those of a folder, but for its tokenizer.
-void write_fields(const Checkpoint& checkpoint, const Convertible& model, GgufFields& fields);
+// Those of a folder, but for its tokenizer. Returns a line for each that the new file lacks.
+std::vector<std::string> write_fields(const Checkpoint& checkpoint, const Convertible& model, GgufFields& fields);
 
 // The importance matrix that quantizing used, in llama.cpp's fields.
 void write_importance_fields(const ConvertOptions& options, gguf::Writer& writer);

@@ -32,6 +32,7 @@ struct ConvertTarget {
   struct State {
     std::once_flag prepared;
     std::atomic<int64_t> rows_left;
+    std::atomic<uint64_t> digest = 0;  // the sum of those of its chunks
   };
   std::unique_ptr<State> state{};  // while it is converted
 
@@ -53,11 +54,15 @@ struct ConvertTarget {
     return count;
   }
 
-  // Rows [first, first + count) in the new format. Throws bad_input, which names the model and the tensor, for values
-  // that are not finite.
+  // Rows [first, first + count) in the new format. Throws bad_input, which names the model, the tensor and the value,
+  // for values that are not finite, or too large for the format.
   void convert_rows(int64_t first, int64_t count, const std::string& model_path, std::vector<std::byte>& out) const;
 
  private:
+  // The values of a row that is changed or encoded.
+  void read_values(int64_t row, const std::byte* stored, std::vector<float>& values) const;
+  void check_source(const std::byte* row, const std::string& model_path) const;
+  [[noreturn]] void refuse(const std::string& model_path, int64_t row, int64_t column, float value) const;
   // A row in the source's format, in the file or gathered in `gathered`. A vector is one row.
   const std::byte* source_row(int64_t row, std::vector<std::byte>& gathered) const;
 };

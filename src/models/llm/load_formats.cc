@@ -15,8 +15,15 @@ std::optional<DType> new_format(const Formats& planned, const std::string& name,
 Formats planned_formats(const Checkpoint& checkpoint, const FileType* type) {
   Formats formats;
   if (type == nullptr) return formats;
+  const auto require_no_importance = [&](bool needed) {
+    if (!needed) return;
+    throw Error(ErrorCode::kBadInput, fmt::format("--quantize {} needs an importance matrix", type->name),
+                "gabbro convert --imatrix makes a file with one");
+  };
+  require_no_importance(needs_importance(*type));
   for (PlannedTensor& tensor : planned_tensors(plan_of(checkpoint), *type)) {
     if (tensor.shape.size() < 2) continue;
+    require_no_importance(needs_importance(*type, tensor.name, tensor.dtype));
     if (is_quantized(tensor.dtype) && quant_format(tensor.dtype).encode == nullptr)
       throw Error(ErrorCode::kBadInput, fmt::format("there is no encoder for {}", dtype_name(tensor.dtype)),
                   "choose another --quantize");

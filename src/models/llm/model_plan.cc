@@ -137,7 +137,7 @@ MixtureTensor role_of(const RequestedTensor& tensor) {
       {"ffn_down_shexp", TensorRole::kFfnDown}};
   MixtureTensor out{.columns = tensor.shape.back()};
   std::string_view name = tensor.name;
-  name.remove_suffix(std::string_view(".weight").size());
+  if (name.ends_with(".weight")) name.remove_suffix(std::string_view(".weight").size());
   if (name.starts_with("blk.")) {
     name.remove_prefix(4);
     std::from_chars(name.data(), name.data() + name.size(), out.layer);
@@ -191,8 +191,11 @@ std::vector<PlannedTensor> planned_tensors(const ModelPlan& plan, const FileType
   std::vector<PlannedTensor> tensors;
   for (const RequestedTensor& tensor : plan.tensors) {
     const bool in_f32 = tensor.in_f32 || tensor.shape.size() < 2;
-    const DType dtype = in_f32 ? DType::f32 : mixture_dtype(type, role_of(tensor), model);
-    tensors.push_back({tensor.name, tensor.shape, dtype, tensor.experts});
+    MixtureTensor role = role_of(tensor);
+    const DType dtype = in_f32 ? DType::f32 : mixture_dtype(type, role, model);
+    role.columns = 0;  // fits any blocks
+    const DType asked = in_f32 ? DType::f32 : mixture_dtype(type, role, model);
+    tensors.push_back({tensor.name, tensor.shape, dtype, tensor.experts, asked});
   }
   return tensors;
 }

@@ -120,6 +120,7 @@ struct PlannedTensor {
   std::vector<int64_t> shape;  // row-major
   DType dtype;
   ExpertsSize experts{};  // of a tensor [E, rows, columns]
+  DType asked = dtype;    // what the type of the file asks for: another where rows are no whole blocks of it
 
   int64_t elements() const;
   uint64_t bytes() const;
