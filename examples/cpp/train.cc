@@ -30,6 +30,7 @@ void run(const char* device_name) {
     backward(loss);
     optimizer.step();
     train::evaluate(*model, optimizer, {loss});  // loss, gradients and update as one plan
+    optimizer.zero_grad();
     if (step % 50 == 0) std::printf("step %3d  loss %.6f\n", step, item<float>(loss));
   }
   for (const float y : to_host<float>((*model)(x))) std::printf("%.2f\n", y);

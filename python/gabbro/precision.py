@@ -102,10 +102,12 @@ class GradScaler:
 
     def unscale_(self, optimizer: Optimizer) -> None:
         """Divides the gradients by the scale: for clipping. `step` does it where it was not done."""
+        optimizer._read_groups()
         self._scaler.unscale(optimizer._optimizer)
 
     def step(self, optimizer: Optimizer) -> None:
         """A step of the optimizer, unless a gradient is infinite or NaN."""
+        optimizer._read_groups()
         self._scaler.step(optimizer._optimizer)
 
     def update(self) -> None:

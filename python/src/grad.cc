@@ -24,10 +24,10 @@ void set_requires_gradient(const Tensor& x, bool required) {
   x.state().history.reset();
 }
 
-nb::object gradient_object(const Tensor& x) {
+nb::object gradient_of_place(const Tensor& x) {
   require_no_trace();  // the plan would hold the gradient of that time
-  const Tensor gradient = gradient_of(x);
-  return gradient.defined() ? nb::cast(gradient) : nb::none();
+  const std::shared_ptr<Tensor> gradient = gradient_object(x);
+  return gradient != nullptr ? nb::cast(gradient) : nb::none();  // the same object each time
 }
 
 void set_gradient(const Tensor& x, nb::handle value) {
@@ -35,11 +35,16 @@ void set_gradient(const Tensor& x, nb::handle value) {
   if (value.is_none()) return clear_gradient(x);
   if (!needs_gradient(x) || !is_leaf(x)) throw bad_input("[grad] only a tensor that requires a gradient holds one");
   const Tensor gradient = operand("grad", value, x);
-  if (gradient.spec() != x.spec()) {
+  if (gradient.spec() != x.spec() || gradient.device() != x.device()) {
     throw bad_input("[grad] {} of shape {} is no gradient of {} of shape {}", dtype_public_name(gradient.dtype()),
                     gradient.shape().to_string(), dtype_public_name(x.dtype()), x.shape().to_string());
   }
-  x.state().history->gradient = gradient;
+  std::shared_ptr<Tensor>& held = x.state().history->gradient;
+  if (!nb::isinstance<Tensor>(value)) {
+    held = std::make_shared<Tensor>(gradient);
+  } else if (held.get() != &nb::cast<const Tensor&>(value)) {
+    held = nb::cast<std::shared_ptr<Tensor>>(value);  // the object itself: what is written to it is seen
+  }
 }
 
 // A Python function that histories keep: the last of them may go in any thread.
@@ -119,7 +124,7 @@ True
       .def_prop_rw("requires_grad", needs_gradient, set_requires_gradient,
                    "Whether it needs a gradient: asked for, or computed from one that does.")
       .def_prop_ro("is_leaf", is_leaf, "Whether it was not computed from tensors that need a gradient.")
-      .def_prop_rw("grad", gradient_object, set_gradient, nb::arg("value").none(),
+      .def_prop_rw("grad", gradient_of_place, set_gradient, nb::arg("value").none(),
                    nb::for_getter(nb::sig("def grad(self) -> Tensor | None")),
                    nb::for_setter(nb::sig("def grad(self, value: Tensor | None, /) -> None")),
                    "What `backward` has summed up so far; None before, and after it was set to None.")

@@ -175,11 +175,11 @@ void bind_modes(nb::class_<nn::Module>& module) {
   module.def_prop_ro("training", &nn::Module::is_training, "What `train` and `eval` set.");
   module.def(
       "zero_grad",
-      [](nb::handle self, bool) {
+      [](nb::handle self, bool set_to_none) {
         require_no_trace();
-        module_of(self)->zero_grad();
+        module_of(self)->zero_grad(set_to_none);
       },
-      nb::arg("set_to_none") = true, "Forgets the gradients of all parameters.");
+      nb::arg("set_to_none") = true, "Forgets the gradients of all parameters, or makes their elements 0.");
   module.def(
       "requires_grad_",
       [](nb::object self, bool requires_grad) {

@@ -58,6 +58,24 @@ bool is_registered(nb::handle self, nb::handle name) {
   return nb::isinstance<Tensor>(value) || nb::isinstance<nn::Module>(value);
 }
 
+// Whether a class of C++ has registered a tensor or module of this name, with which it computes: it is not among the
+// object's attributes.
+bool is_of_class(nb::handle self, nb::handle name) {
+  if (!nb::inst_ready(self) || nb::borrow<nb::dict>(self.attr("__dict__")).contains(name)) return false;
+  const ModulePointer module = module_of(self);
+  const std::string key = text_of(name);
+  return module->own_tensor(key) != nullptr ||
+         std::ranges::any_of(module->children(), [&](const nn::Module::Child& child) { return child.name == key; });
+}
+
+// Another one would not be computed with.
+[[noreturn]] void refuse_change(nb::handle self, nb::handle name) {
+  throw nb::attribute_error(
+      fmt::format("[module] '{}' of a {} cannot be replaced or deleted: set its values or options", text_of(name),
+                  nb::cast<std::string>(self.type().attr("__name__")))
+          .c_str());
+}
+
 // A member of a C++ class, a property: it has its own setter.
 bool has_setter(nb::handle type, nb::handle name) {
   const nb::object attribute = nb::getattr(type, name, nb::none());
@@ -67,7 +85,13 @@ bool has_setter(nb::handle type, nb::handle name) {
 void set_attribute(nb::handle self, nb::str name, nb::handle value) {
   const bool is_tensor = nb::isinstance<Tensor>(value), is_module = nb::isinstance<nn::Module>(value);
   const bool known = nb::inst_ready(self) && is_registered(self, name);
-  if ((!is_tensor && !is_module && !known) || has_setter(self.type(), name)) return set_plainly(self, name, value);
+  if (has_setter(self.type(), name)) return set_plainly(self, name, value);
+  if (is_of_class(self, name)) {
+    Tensor* const place = module_of(self)->own_tensor(text_of(name));
+    if (place == nullptr || !is_tensor) refuse_change(self, name);
+    return set_member(*place, value);
+  }
+  if (!is_tensor && !is_module && !known) return set_plainly(self, name, value);
   const ModulePointer module = module_of(self);
   const std::string key = text_of(name);
   if (is_tensor && !nb::isinstance<Parameter>(value)) {
@@ -109,6 +133,7 @@ nb::object get_attribute(nb::handle self, const std::string& name) {
 }
 
 void delete_attribute(nb::handle self, nb::str name) {
+  if (is_of_class(self, name)) refuse_change(self, name);
   if (is_registered(self, name)) Open::forget(*module_of(self), text_of(name));
   set_plainly(self, name, nb::handle());
 }
@@ -117,6 +142,7 @@ void register_buffer(nb::handle self, nb::str name, nb::handle tensor, bool pers
   const ModulePointer module = module_of(self);
   const std::string key = text_of(name);
   if (has_setter(self.type(), name)) throw bad_input("[register_buffer] '{}' is an attribute of the class", key);
+  if (is_of_class(self, name)) refuse_change(self, name);
   Open::forget(*module, key);
   if (tensor.is_none()) return set_plainly(self, name, tensor);
   const nb::object place = nb::cast(without_history(tensor_of(tensor)));
@@ -225,10 +251,14 @@ void set_place(Tensor& place, const Tensor& value) {
     throw bad_input("[module] {} does not fit a tensor of shape {}", value.shape().to_string(),
                     place.shape().to_string());
   const bool leaf = needs_gradient(place);
+  std::shared_ptr<Tensor> gradient = gradient_object(place);
   const NoGrad no_grad;
   const Followed followed(place);
   place = without_history(cast(to_device(value, place.device()), place.dtype()));
-  if (leaf) require_gradient(place);
+  if (leaf) {
+    require_gradient(place);
+    take_gradient(place, std::move(gradient));
+  }
   followed.follow();
 }
 

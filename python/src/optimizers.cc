@@ -11,17 +11,55 @@
 namespace gabbro::python {
 namespace {
 
-// [(parameters, lr or None, weight_decay or None), ...]
+// A value of a group, which is a dict of Python.
+nb::handle value_of(const nb::dict& group, const char* name) {
+  PyObject* const value = PyDict_GetItemString(group.ptr(), name);
+  if (value == nullptr) throw nb::key_error(fmt::format("[optim] a group of parameters has no {}", name).c_str());
+  return value;
+}
+double number(const nb::dict& group, const char* name) {
+  return value_argument<double>("optim", name, value_of(group, name));
+}
+bool flag(const nb::dict& group, const char* name) {
+  return value_argument<bool>("optim", name, value_of(group, name));
+}
+double beta(const nb::dict& group, int which) {
+  const nb::handle betas = value_of(group, "betas");
+  if (!nb::isinstance<nb::sequence>(betas) || nb::len(betas) != 2) {
+    const std::string text = fmt::format("[optim] betas is a pair of numbers, not {}", nb::repr(betas).c_str());
+    throw nb::type_error(text.c_str());
+  }
+  return value_argument<double>("optim", "one of betas", betas[which]);
+}
+
 std::vector<train::ParameterGroup> groups_of(const nb::list& groups) {
   std::vector<train::ParameterGroup> result;
   size_t count = 0;  // names are numbered through all groups
-  for (nb::handle group : groups) {
-    result.push_back({.parameters = slots_of(group[0]),
-                      .lr = value_argument<std::optional<double>>("optim", "lr", group[1]),
-                      .weight_decay = value_argument<std::optional<double>>("optim", "weight_decay", group[2])});
+  for (nb::handle item : groups) {
+    const nb::dict group = nb::cast<nb::dict>(item);
+    result.push_back({.parameters = slots_of(value_of(group, "params")),
+                      .lr = number(group, "lr"),
+                      .weight_decay = number(group, "weight_decay")});
     for (nn::Slot& slot : result.back().parameters) slot.name = fmt::format("parameter {}", count++);
   }
   return result;
+}
+
+// Whether the groups have the optimizer's parameters, in their order.
+bool has_parameters(const train::Optimizer& optimizer, const nb::list& groups) {
+  if (nb::len(groups) != optimizer.groups()) return false;
+  for (size_t i = 0; i < optimizer.groups(); ++i) {
+    const nb::dict group = nb::cast<nb::dict>(groups[i]);
+    const std::vector<nn::Slot>& known = optimizer.parameters(i);
+    size_t count = 0;
+    for (nb::handle parameter : nb::iter(value_of(group, "params"))) {
+      if (count >= known.size() || !nb::isinstance<Tensor>(parameter) ||
+          known[count++].tensor.get() != &nb::cast<const Tensor&>(parameter))
+        return false;
+    }
+    if (count != known.size()) return false;
+  }
+  return true;
 }
 
 // Computes what a step has recorded, with what the thread has left to be computed: the whole step in one plan.
@@ -38,33 +76,38 @@ FollowedSlots followed_parameters(const train::Optimizer& optimizer) {
   return followed;
 }
 
+// `options_of` reads the options of a group from its dict.
 template <class O, class Options>
 void bind_optimizer(nb::module_& m, const char* name, Options (*options_of)(const nb::dict&)) {
-  nb::class_<O, train::Optimizer>(m, name).def(
-      "__init__",
-      [options_of](O* self, const nb::list& groups, const nb::dict& options) {
-        new (self) O(groups_of(groups), options_of(options));
-      },
-      nb::sig("def __init__(self, groups: list[Any], options: dict[str, Any], /) -> None"));
-}
-
-double number(const nb::dict& options, const char* name) {
-  return value_argument<double>("optim", name, options[name]);
-}
-bool flag(const nb::dict& options, const char* name) { return value_argument<bool>("optim", name, options[name]); }
-double beta(const nb::dict& options, int which) {
-  return value_argument<double>("optim", "one of betas", options["betas"][which]);
-}
-
-// Options of Adam and AdamW, whose defaults differ.
-template <class Options>
-Options adam_options(const nb::dict& o) {
-  return {.lr = number(o, "lr"),
-          .beta1 = beta(o, 0),
-          .beta2 = beta(o, 1),
-          .epsilon = number(o, "eps"),
-          .weight_decay = number(o, "weight_decay"),
-          .amsgrad = flag(o, "amsgrad")};
+  const auto set = [options_of](O& self, const nb::list& groups) {
+    for (size_t i = 0; i < self.groups(); ++i) {
+      const nb::dict group = nb::cast<nb::dict>(groups[i]);
+      self.set_options(options_of(group), i);
+      self.set_maximize(group.contains("maximize") && flag(group, "maximize"), i);
+    }
+  };
+  nb::class_<O, train::Optimizer>(m, name)
+      .def(
+          "__init__",
+          [set, options_of](O* self, const nb::list& groups) {
+            if (nb::len(groups) == 0) throw bad_input("[optimizer] there are no parameters");
+            const Options first = options_of(nb::cast<nb::dict>(groups[0]));
+            if constexpr (std::is_same_v<O, train::AdamW>) {
+              new (self) O(groups_of(groups), {.lr = first.lr});
+            } else {
+              new (self) O(groups_of(groups), first);
+            }
+            set(*self, groups);
+          },
+          nb::sig("def __init__(self, groups: list[dict[str, Any]], /) -> None"))
+      .def(
+          "set_options",
+          [set](O& self, const nb::list& groups) {
+            if (!has_parameters(self, groups)) return false;
+            set(self, groups);
+            return true;
+          },
+          nb::sig("def set_options(self, groups: list[dict[str, Any]], /) -> bool"));
 }
 
 void bind_kinds(nb::module_& m) {
@@ -75,8 +118,16 @@ void bind_kinds(nb::module_& m) {
                              .weight_decay = number(o, "weight_decay"),
                              .nesterov = flag(o, "nesterov")};
   });
-  bind_optimizer<train::Adam, train::AdamOptions>(m, "_Adam", adam_options<train::AdamOptions>);
-  bind_optimizer<train::AdamW, train::AdamWOptions>(m, "_AdamW", adam_options<train::AdamWOptions>);
+  const auto adam_options = [](const nb::dict& o) {
+    return train::AdamOptions{.lr = number(o, "lr"),
+                              .beta1 = beta(o, 0),
+                              .beta2 = beta(o, 1),
+                              .epsilon = number(o, "eps"),
+                              .weight_decay = number(o, "weight_decay"),
+                              .amsgrad = flag(o, "amsgrad")};
+  };
+  bind_optimizer<train::Adam, train::AdamOptions>(m, "_Adam", adam_options);
+  bind_optimizer<train::AdamW, train::AdamOptions>(m, "_AdamW", adam_options);
   bind_optimizer<train::Lion, train::LionOptions>(m, "_Lion", [](const nb::dict& o) {
     return train::LionOptions{
         .lr = number(o, "lr"), .beta1 = beta(o, 0), .beta2 = beta(o, 1), .weight_decay = number(o, "weight_decay")};
@@ -142,12 +193,12 @@ void bind_optimizers(nb::module_& m) {
              compute(self.tensors());
            })
       .def("zero_grad",
-           [](train::Optimizer& self) {
+           [](train::Optimizer& self, bool set_to_none) {
              require_no_trace();
-             self.zero_grad();
+             self.zero_grad(set_to_none);
            })
-      .def("lr", &train::Optimizer::lr, nb::arg("group"))
-      .def("set_lr", nb::overload_cast<double, size_t>(&train::Optimizer::set_lr), nb::arg("lr"), nb::arg("group"))
+      .def("has_parameters", has_parameters,
+           nb::sig("def has_parameters(self, groups: list[dict[str, Any]], /) -> bool"))
       .def(
           "state_dict", [](const train::Optimizer& self) { return dict_of(self.state_dict()); },
           nb::sig("def state_dict(self) -> dict[str, Tensor]"))

@@ -168,6 +168,7 @@ def test_a_copy_trains_alone_and_as_the_model_would(copied):
         optimizer = gb.optim.Adam(net.parameters(), lr=0.1)
         for _ in range(3):
             loss = (net(ids) ** 2).sum()
+            optimizer.zero_grad()
             loss.backward()
             optimizer.step()
         losses.append(loss.item())
@@ -292,6 +293,7 @@ def test_optimizers_go_on_with_the_copied_parameters(copied, make):
     scheduler = gb.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
 
     def step(model, optimizer, scheduler):
+        optimizer.zero_grad()
         (model(x) ** 2).sum().backward()
         optimizer.step()
         scheduler.step()
@@ -323,6 +325,7 @@ def test_schedulers(copied):
     makes = [
         lambda o: lr.LambdaLR(o, halved),
         lambda o: lr.OneCycleLR(o, 1.0, 10),
+        lambda o: lr.OneCycleLR(o, 1.0, 10, cycle_momentum=False),
         lambda o: lr.CosineAnnealingWarmRestarts(o, 3),
         lambda o: lr.SequentialLR(o, [lr.LinearLR(o), lr.ExponentialLR(o, 0.9)], [2]),
     ]

@@ -14,7 +14,9 @@ struct History {
   std::shared_ptr<Node> node;  // null: a leaf, or `freed`
   int output = 0;              // of the node
   bool freed = false;          // by backward(): the tensor's own history is gone
-  Tensor gradient;             // of a leaf: what backward() has summed up so far; undefined before
+  // A leaf's sum of what backward() gave so far; null before. A new value of the leaf takes it over, so that it is one
+  // object as long as it lives.
+  std::shared_ptr<Tensor> gradient;
 };
 
 inline bool is_leaf(const Tensor& x) { return !needs_gradient(x) || x.state().history->node == nullptr; }

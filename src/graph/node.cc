@@ -49,7 +49,8 @@ Node::~Node() {
     TensorState& state = tensor.state();
     std::shared_ptr<Node> nodes[] = {std::move(state.node), nullptr};
     if (state.history != nullptr) {
-      pending.push_back(std::move(state.history->gradient));
+      if (state.history->gradient != nullptr) pending.push_back(*state.history->gradient);
+      state.history->gradient.reset();  // another may hold the object
       nodes[1] = std::move(state.history->node);
       if (nodes[0] == nodes[1]) nodes[1].reset();
     }

@@ -21,11 +21,16 @@ Tensor without_history(const Tensor& x) {
   return Tensor(std::move(state));
 }
 
-// `value` in the place of `member`: a leaf where the old one is.
+// `value` in the place of `member`: a leaf where the old one is, with its gradient.
 void replace(Tensor& member, const Tensor& value) {
   const bool leaf = member.defined() && needs_gradient(member);
+  std::shared_ptr<Tensor> gradient = leaf ? gradient_object(member) : nullptr;
   member = without_history(value);
-  if (leaf) require_gradient(member);
+  if (!leaf) return;
+  require_gradient(member);
+  if (gradient == nullptr) return;
+  *gradient = cast(to_device(*gradient, member.device()), member.dtype());
+  take_gradient(member, std::move(gradient));
 }
 
 // "missing a, b; unexpected c", the first few of each.
@@ -137,6 +142,11 @@ std::vector<Tensor> Module::tensors() {
   return tensors;
 }
 
+Tensor* Module::own_tensor(const std::string& name) const {
+  const auto found = std::ranges::find(entries_, name, &Entry::name);
+  return found == entries_.end() ? nullptr : found->tensor;
+}
+
 std::shared_ptr<Device> Module::tensor_device() const {
   const std::vector<Found> found = all();
   return found.empty() ? nullptr : found.front().entry->tensor->device();
@@ -193,9 +203,12 @@ void Module::train(bool on) {
   for (const Child& child : children_) child.module->train(on);
 }
 
-void Module::zero_grad() {
-  for (const Found& found : all())
-    if (found.entry->is_parameter) clear_gradient(*found.entry->tensor);
+void Module::zero_grad(bool set_to_none) {
+  const NoGrad no_grad;
+  for (const Found& found : all()) {
+    if (!found.entry->is_parameter) continue;
+    set_to_none ? clear_gradient(*found.entry->tensor) : zero_gradient(*found.entry->tensor);
+  }
 }
 
 void Module::requires_grad(bool required) {

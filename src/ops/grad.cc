@@ -207,13 +207,34 @@ void backward(const Tensor& output, const BackwardOptions& options) {
   backwards.run(nodes);
   for (const Tensor& leaf : leaves) {
     const Tensor more = backwards.sum(leaf);
-    Tensor& sum = history_of(leaf)->gradient;
-    if (more.defined()) sum = sum.defined() ? sum + more : more;
+    if (!more.defined()) continue;
+    std::shared_ptr<Tensor>& sum = history_of(leaf)->gradient;
+    if (sum == nullptr) {
+      sum = std::make_shared<Tensor>(more);
+    } else {
+      *sum = *sum + more;
+    }
   }
   if (!options.keep_history) free_history(nodes);
 }
 
-Tensor gradient_of(const Tensor& leaf) { return needs_gradient(leaf) ? history_of(leaf)->gradient : Tensor(); }
+std::shared_ptr<Tensor> gradient_object(const Tensor& leaf) {
+  return needs_gradient(leaf) ? history_of(leaf)->gradient : nullptr;
+}
+
+void take_gradient(const Tensor& leaf, std::shared_ptr<Tensor> gradient) {
+  if (gradient != nullptr && needs_gradient(leaf) && is_leaf(leaf)) history_of(leaf)->gradient = std::move(gradient);
+}
+
+void zero_gradient(const Tensor& leaf) {
+  const std::shared_ptr<Tensor> gradient = gradient_object(leaf);
+  if (gradient != nullptr) *gradient = filled_like(leaf, leaf.shape(), 0);
+}
+
+Tensor gradient_of(const Tensor& leaf) {
+  const std::shared_ptr<Tensor> gradient = gradient_object(leaf);
+  return gradient != nullptr ? *gradient : Tensor();
+}
 
 void set_gradient(const Tensor& leaf, const Tensor& gradient) {
   if (!leaf.defined() || !needs_gradient(leaf) || !is_leaf(leaf)) throw bad_input("[gradient] the tensor is no leaf");
@@ -221,11 +242,16 @@ void set_gradient(const Tensor& leaf, const Tensor& gradient) {
     throw bad_input("[gradient] {} is no gradient of {}", gradient.defined() ? described(gradient) : "no tensor",
                     described(leaf));
   }
-  history_of(leaf)->gradient = gradient;
+  std::shared_ptr<Tensor>& place = history_of(leaf)->gradient;
+  if (place == nullptr) {
+    place = std::make_shared<Tensor>(gradient);
+  } else {
+    *place = gradient;
+  }
 }
 
 void clear_gradient(const Tensor& leaf) {
-  if (needs_gradient(leaf)) history_of(leaf)->gradient = Tensor();
+  if (needs_gradient(leaf)) history_of(leaf)->gradient.reset();
 }
 
 ValueAndGradients value_and_grad(const Function& f, std::span<const Tensor> inputs) {

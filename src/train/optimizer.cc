@@ -1,6 +1,8 @@
 #include "gabbro/train/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <unordered_set>
 
 #include "src/base/error.h"
@@ -21,15 +23,15 @@ Tensor wide(const Tensor& x) { return is_half(x.dtype()) ? cast(x, DType::f32) :
 }  // namespace
 
 Optimizer::Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay,
-                     std::vector<std::string> states, double initial)
-    : state_names_(std::move(states)), initial_(initial) {
+                     std::vector<std::string> states)
+    : state_names_(std::move(states)) {
   std::unordered_set<const Tensor*> known;
   for (ParameterGroup& group : groups) {
     Group& added = groups_.emplace_back();
     added.parameters = std::move(group.parameters);
     added.lr = group.lr.value_or(lr);
     added.weight_decay = group.weight_decay.value_or(weight_decay);
-    added.states.resize(added.parameters.size());
+    added.states.assign(added.parameters.size(), std::vector<Tensor>(state_names_.size()));
     added.steps.resize(added.parameters.size());
     if (!(added.lr >= 0) || !(added.weight_decay >= 0) || std::isinf(added.lr) || std::isinf(added.weight_decay))
       throw bad_input("[optimizer] a learning rate of {}, weight decay of {}", added.lr, added.weight_decay);
@@ -55,6 +57,12 @@ void Optimizer::set_lr(double lr, size_t group) {
   set.lr = lr;
 }
 
+void Optimizer::set_weight_decay(double weight_decay, size_t group) {
+  if (!(weight_decay >= 0) || std::isinf(weight_decay))
+    throw bad_input("[optimizer] a weight decay of {}", weight_decay);
+  groups_.at(group).weight_decay = weight_decay;
+}
+
 void Optimizer::set_lr(double lr) {
   for (size_t group = 0; group < groups_.size(); ++group) set_lr(lr, group);
 }
@@ -71,17 +79,20 @@ Tensor Optimizer::one_minus_power(double base, const Tensor& steps) {
   return known;
 }
 
-// A tensor for each state, although they are equal: the first step has the plan of all others then.
-std::vector<Tensor> Optimizer::initial_states(const Tensor& parameter) const {
-  const auto elements = static_cast<size_t>(parameter.shape().elements());
-  const std::vector<float> values(elements, static_cast<float>(initial_));
-  std::vector<Tensor> states;
-  for (size_t i = 0; i < state_names_.size(); ++i) {
-    states.push_back(parameter.device()->upload(DType::f32, parameter.shape(), values.data()));
-    if (parameter.dtype() == DType::f64) states.back() = cast(states.back(), DType::f64);
+// Gives the states that are in use and undefined their first values; whether there were any. A tensor for each,
+// although they are equal: the first step has the plan of all others then.
+bool Optimizer::begin_states(const Tensor& parameter, size_t group, std::vector<Tensor>& states) const {
+  std::vector<Tensor> begun;
+  for (size_t k = 0; k < states.size(); ++k) {
+    if (states[k].defined() || !uses(k, group)) continue;
+    const auto elements = static_cast<size_t>(parameter.shape().elements());
+    const std::vector<float> values(elements, static_cast<float>(initial(group)));
+    states[k] = parameter.device()->upload(DType::f32, parameter.shape(), values.data());
+    if (parameter.dtype() == DType::f64) states[k] = cast(states[k], DType::f64);
+    begun.push_back(states[k]);
   }
-  if (!states.empty()) eval(states);
-  return states;
+  if (!begun.empty()) eval(begun);
+  return !begun.empty();
 }
 
 void Optimizer::step(const StepOptions& options) {
@@ -90,42 +101,52 @@ void Optimizer::step(const StepOptions& options) {
   const auto kept = [&](const Tensor& before, const Tensor& after) {
     return options.skip.defined() ? where(options.skip, before, after) : after;
   };
+  constexpr size_t kMostNumbers = 256;  // a schedule may give each step other ones
+  if (numbers_.size() > kMostNumbers) numbers_.clear();
   // Parameters that have made equally many steps share their count, and what is computed from it.
   std::map<const TensorState*, Tensor> counted, results;
-  for (Group& group : groups_) {
+  for (size_t number_of_group = 0; number_of_group < groups_.size(); ++number_of_group) {
+    Group& group = groups_[number_of_group];
     if (!group.lr_tensor.defined()) group.lr_tensor = upload(device(), group.lr);
     for (size_t i = 0; i < group.parameters.size(); ++i) {
       Tensor& place = *group.parameters[i].tensor;
-      const Tensor before = place, gradient = gradient_of(before);
-      if (!gradient.defined()) continue;
+      const Tensor before = place;
+      std::shared_ptr<Tensor> gradient = gradient_object(before);
+      if (gradient == nullptr) continue;
       clear_gradient(before);  // it may hold its leaf
       Tensor& steps = group.steps[i];
-      if (!steps.defined()) steps = no_steps_;
       std::vector<Tensor>& states = group.states[i];
-      if (states.empty()) states = initial_states(before);
+      const bool late = begin_states(before, number_of_group, states) && steps.defined();
+      if (!steps.defined()) steps = no_steps_;
       Tensor& count = counted[&steps.state()];
       if (!count.defined()) count = steps + number(1);
       Tensor& result = results[&count.state()];
       if (!result.defined()) result = kept(steps, count);
       std::vector<Tensor> after = states;
       const Tensor value = updated({.parameter = wide(before),
-                                    .gradient = wide(gradient),
+                                    .gradient = group.maximize ? neg(wide(*gradient)) : wide(*gradient),
                                     .lr = group.lr_tensor,
                                     .weight_decay = group.weight_decay,
                                     .steps = count,
-                                    .states = after});
-      for (size_t k = 0; k < states.size(); ++k) states[k] = kept(states[k], after[k]);
+                                    .states = after,
+                                    .late = late,
+                                    .group = number_of_group});
+      for (size_t k = 0; k < states.size(); ++k)
+        if (after[k].defined() && &after[k].state() != &states[k].state()) states[k] = kept(states[k], after[k]);
       place = kept(before, cast(value, before.dtype()));
       require_gradient(place);
+      take_gradient(place, std::move(gradient));
       steps = result;
     }
   }
   powers_.clear();
 }
 
-void Optimizer::zero_grad() {
+void Optimizer::zero_grad(bool set_to_none) {
+  const NoGrad no_grad;
   for (const Group& group : groups_)
-    for (const nn::Slot& slot : group.parameters) clear_gradient(*slot.tensor);
+    for (const nn::Slot& slot : group.parameters)
+      set_to_none ? clear_gradient(*slot.tensor) : zero_gradient(*slot.tensor);
 }
 
 std::vector<Tensor> Optimizer::tensors() const {
@@ -133,9 +154,10 @@ std::vector<Tensor> Optimizer::tensors() const {
   for (const Group& group : groups_) {
     for (size_t i = 0; i < group.parameters.size(); ++i) {
       tensors.push_back(*group.parameters[i].tensor);
+      if (const Tensor gradient = gradient_of(tensors.back()); gradient.defined()) tensors.push_back(gradient);
       if (!group.steps[i].defined()) continue;
       tensors.push_back(group.steps[i]);
-      tensors.insert(tensors.end(), group.states[i].begin(), group.states[i].end());
+      std::ranges::copy_if(group.states[i], std::back_inserter(tensors), &Tensor::defined);
     }
   }
   return tensors;
@@ -148,7 +170,8 @@ nn::StateDict Optimizer::state_dict() const {
       if (!group.steps[i].defined()) continue;
       state.push_back({group.parameters[i].name + ".step", group.steps[i]});
       for (size_t k = 0; k < state_names_.size(); ++k)
-        state.push_back({group.parameters[i].name + "." + state_names_[k], group.states[i][k]});
+        if (group.states[i][k].defined())
+          state.push_back({group.parameters[i].name + "." + state_names_[k], group.states[i][k]});
     }
   }
   return state;
@@ -170,18 +193,20 @@ void Optimizer::load_state_dict(const nn::StateDict& state) {
   };
   std::vector<Group> loaded = groups_;
   std::map<float, Tensor> counts;  // shared again
-  for (Group& group : loaded) {
+  for (size_t number_of_group = 0; number_of_group < loaded.size(); ++number_of_group) {
+    Group& group = loaded[number_of_group];
     for (size_t i = 0; i < group.parameters.size(); ++i) {
       const std::string prefix = group.parameters[i].name + ".";
       const Tensor& parameter = *group.parameters[i].tensor;
       group.steps[i] = Tensor();
-      group.states[i].clear();
+      group.states[i].assign(state_names_.size(), Tensor());
       if (!given.contains(prefix + "step")) continue;  // it had no gradient yet
       const Tensor steps = cast(take(prefix + "step", Shape{}), DType::f32);
       group.steps[i] = counts.try_emplace(to_host<float>(steps)[0], steps).first->second;
       const DType dtype = parameter.dtype() == DType::f64 ? DType::f64 : DType::f32;
-      for (const std::string& name : state_names_)
-        group.states[i].push_back(cast(take(prefix + name, parameter.shape()), dtype));
+      for (size_t k = 0; k < state_names_.size(); ++k)
+        if (uses(k, number_of_group) || given.contains(prefix + state_names_[k]))
+          group.states[i][k] = cast(take(prefix + state_names_[k], parameter.shape()), dtype);
     }
   }
   if (!given.empty()) throw bad_input("[optimizer] the state {} belongs to no parameter", given.begin()->first);

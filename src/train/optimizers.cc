@@ -21,48 +21,56 @@ void require_amount(const char* optimizer, const char* what, double value) {
 }  // namespace
 
 Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay,
-                options.momentum != 0 ? std::vector<std::string>{"momentum_buffer"} : std::vector<std::string>{}),
-      options_(options) {
+    : OptimizerWith(std::move(groups), options, {"momentum_buffer"}) {
+  check(options);
+}
+
+void Sgd::check(const SgdOptions& options) const {
   require_amount("sgd", "momentum", options.momentum);
   if (!std::isfinite(options.dampening)) throw bad_input("[sgd] dampening {}", options.dampening);
   if (options.nesterov && (options.momentum == 0 || options.dampening != 0))
     throw bad_input("[sgd] Nesterov's momentum needs a momentum and no dampening");
 }
 
+bool Sgd::uses(size_t /*state*/, size_t group) const { return options_[group].momentum != 0; }
+
 Tensor Sgd::updated(const Update& u) {
+  const SgdOptions& o = options_[u.group];
   Tensor g = u.gradient;
   if (u.weight_decay != 0) g = g + u.parameter * number(u.weight_decay);
-  if (options_.momentum != 0) {
-    const Tensor momentum = number(options_.momentum);
+  if (o.momentum != 0) {
+    const Tensor momentum = number(o.momentum);
     Tensor fresh = g;
-    if (options_.dampening != 0)  // the first gradient is taken as it is
-      fresh = g * where(equal(u.steps, number(1)), number(1), number(1 - options_.dampening));
+    if (o.dampening != 0 && !u.late)  // the first gradient is taken as it is
+      fresh = g * where(equal(u.steps, number(1)), number(1), number(1 - o.dampening));
     u.states[0] = u.states[0] * momentum + fresh;
-    g = options_.nesterov ? g + u.states[0] * momentum : u.states[0];
+    g = o.nesterov ? g + u.states[0] * momentum : u.states[0];
   }
   return u.parameter - g * u.lr;
 }
 
 Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay,
-                options.amsgrad ? std::vector<std::string>{"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}
-                                : std::vector<std::string>{"exp_avg", "exp_avg_sq"}),
-      options_(options) {
+    : OptimizerWith(std::move(groups), options, {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}) {
+  check(options);
+}
+
+void Adam::check(const AdamOptions& options) const {
   require_share("adam", "beta1", options.beta1);
   require_share("adam", "beta2", options.beta2);
   require_amount("adam", "eps", options.epsilon);
 }
 
+bool Adam::uses(size_t state, size_t group) const { return state < 2 || options_[group].amsgrad; }
+
 Tensor Adam::moved(const Update& u, const Tensor& parameter, const Tensor& g) {
-  const double beta1 = options_.beta1, beta2 = options_.beta2;
+  const AdamOptions& o = options_[u.group];
   Tensor &m = u.states[0], &v = u.states[1];
-  m = m + (g - m) * number(1 - beta1);
-  v = v * number(beta2) + g * g * number(1 - beta2);
+  m = m + (g - m) * number(1 - o.beta1);
+  v = v * number(o.beta2) + g * g * number(1 - o.beta2);
   Tensor second = v;
-  if (options_.amsgrad) second = u.states[2] = maximum(u.states[2], v);
-  const Tensor step = u.lr / one_minus_power(beta1, u.steps);
-  const Tensor root = sqrt(second) / sqrt(one_minus_power(beta2, u.steps)) + number(options_.epsilon);
+  if (o.amsgrad) second = u.states[2] = maximum(u.states[2], v);
+  const Tensor step = u.lr / one_minus_power(o.beta1, u.steps);
+  const Tensor root = sqrt(second) / sqrt(one_minus_power(o.beta2, u.steps)) + number(o.epsilon);
   return parameter - m / root * step;
 }
 
@@ -84,63 +92,74 @@ Tensor AdamW::updated(const Update& u) {
 }
 
 Lion::Lion(std::vector<ParameterGroup> groups, const LionOptions& options)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay, {"exp_avg"}), options_(options) {
+    : OptimizerWith(std::move(groups), options, {"exp_avg"}) {
+  check(options);
+}
+
+void Lion::check(const LionOptions& options) const {
   require_share("lion", "beta1", options.beta1);
   require_share("lion", "beta2", options.beta2);
 }
 
 Tensor Lion::updated(const Update& u) {
+  const LionOptions& o = options_[u.group];
   Tensor& m = u.states[0];
   const Tensor left = u.weight_decay != 0 ? u.parameter * (number(1) - u.lr * number(u.weight_decay)) : u.parameter;
-  const Tensor direction = sign(m * number(options_.beta1) + u.gradient * number(1 - options_.beta1));
-  m = m * number(options_.beta2) + u.gradient * number(1 - options_.beta2);
+  const Tensor direction = sign(m * number(o.beta1) + u.gradient * number(1 - o.beta1));
+  m = m * number(o.beta2) + u.gradient * number(1 - o.beta2);
   return left - direction * u.lr;
 }
 
 Adagrad::Adagrad(std::vector<ParameterGroup> groups, const AdagradOptions& options)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay, {"sum"}, options.initial_accumulator_value),
-      options_(options) {
+    : OptimizerWith(std::move(groups), options, {"sum"}) {
+  check(options);
+}
+
+void Adagrad::check(const AdagradOptions& options) const {
   require_amount("adagrad", "lr_decay", options.lr_decay);
   require_amount("adagrad", "initial_accumulator_value", options.initial_accumulator_value);
   require_amount("adagrad", "eps", options.epsilon);
 }
 
 Tensor Adagrad::updated(const Update& u) {
+  const AdagradOptions& o = options_[u.group];
   const Tensor g = u.weight_decay != 0 ? u.gradient + u.parameter * number(u.weight_decay) : u.gradient;
-  const Tensor rate =
-      options_.lr_decay == 0 ? u.lr : u.lr / (number(1) + (u.steps - number(1)) * number(options_.lr_decay));
+  const Tensor rate = o.lr_decay == 0 ? u.lr : u.lr / (number(1) + (u.steps - number(1)) * number(o.lr_decay));
   u.states[0] = u.states[0] + g * g;
-  return u.parameter - g / (sqrt(u.states[0]) + number(options_.epsilon)) * rate;
+  return u.parameter - g / (sqrt(u.states[0]) + number(o.epsilon)) * rate;
 }
 
 RmsProp::RmsProp(std::vector<ParameterGroup> groups, const RmsPropOptions& options)
-    : Optimizer(std::move(groups), options.lr, options.weight_decay,
-                [&] {
-                  std::vector<std::string> states{"square_avg"};
-                  if (options.centered) states.emplace_back("grad_avg");
-                  if (options.momentum != 0) states.emplace_back("momentum_buffer");
-                  return states;
-                }()),
-      options_(options) {
+    : OptimizerWith(std::move(groups), options, {"square_avg", "grad_avg", "momentum_buffer"}) {
+  check(options);
+}
+
+void RmsProp::check(const RmsPropOptions& options) const {
   require_share("rmsprop", "alpha", options.alpha);
   require_amount("rmsprop", "momentum", options.momentum);
   require_amount("rmsprop", "eps", options.epsilon);
 }
 
+bool RmsProp::uses(size_t state, size_t group) const {
+  const RmsPropOptions& o = options_[group];
+  return state == 0 || (state == 1 ? o.centered : o.momentum != 0);
+}
+
 Tensor RmsProp::updated(const Update& u) {
+  const RmsPropOptions& o = options_[u.group];
   const Tensor g = u.weight_decay != 0 ? u.gradient + u.parameter * number(u.weight_decay) : u.gradient;
-  const Tensor rest = number(1 - options_.alpha);
-  u.states[0] = u.states[0] * number(options_.alpha) + g * g * rest;
+  const Tensor rest = number(1 - o.alpha);
+  u.states[0] = u.states[0] * number(o.alpha) + g * g * rest;
   Tensor square = u.states[0];
-  if (options_.centered) {
+  if (o.centered) {
     Tensor& average = u.states[1];
     average = average + (g - average) * rest;
     square = square - average * average;
   }
-  const Tensor direction = g / (sqrt(square) + number(options_.epsilon));
-  if (options_.momentum == 0) return u.parameter - direction * u.lr;
-  Tensor& buffer = u.states.back();
-  buffer = buffer * number(options_.momentum) + direction;
+  const Tensor direction = g / (sqrt(square) + number(o.epsilon));
+  if (o.momentum == 0) return u.parameter - direction * u.lr;
+  Tensor& buffer = u.states[2];
+  buffer = buffer * number(o.momentum) + direction;
   return u.parameter - buffer * u.lr;
 }
 

@@ -113,6 +113,7 @@ TEST(Training, LearnsAndPlansOnceUnderASchedule) {
     optimizer.step();
     scheduler.step();
     evaluate(*model, optimizer, {loss, norm});
+    optimizer.zero_grad();
     last = host(loss)[0];
     if (step == 0) {
       first = last;
@@ -137,6 +138,7 @@ TEST(Training, LeavesNothingOfThePastBehind) {
     for (const nn::Slot& slot : model->parameters()) past.emplace_back(gradient_of(*slot.tensor).shared_state());
     optimizer.step();
     evaluate(*model, optimizer, {loss});
+    optimizer.zero_grad();
   }
   for (size_t i = 0; i < past.size() / 2; ++i) EXPECT_TRUE(past[i].expired()) << i;
 }
@@ -164,6 +166,7 @@ TEST(Training, LearnsInHalfPrecisionAndUnderAutocastWithAScaledLoss) {
       std::vector<Tensor> more = scaler.tensors();
       more.push_back(loss);
       evaluate(*model, optimizer, more);
+      optimizer.zero_grad();
       last = host(loss)[0];
       if (step == 0) {
         first = last;
@@ -243,6 +246,7 @@ TEST(Optimizers, GoOnFromTheirStateDicts) {
     backward(mse_loss(net(x), y));
     optimizer.step();
     evaluate(model, optimizer);
+    optimizer.zero_grad();
   };
   const auto a = network(), b = network();
   for (const auto& model : {a, b}) model->train(false);
@@ -279,6 +283,51 @@ TEST(Optimizers, LeaveParametersWithoutGradientsAndRefuseWhatIsWrong) {
   EXPECT_EQ(error_of([&] { Adam(*model, {.beta1 = 1}); }), "[adam] beta1 1 is not in [0, 1)");
 }
 
+TEST(Optimizers, LeaveGradientsUntilTheyAreCleared) {
+  const auto layer = std::make_shared<nn::Linear>(nn::Factory{.device = device()}, nn::LinearOptions{1, 1, false});
+  layer->weight = device()->upload(DType::f32, Shape{1, 1}, std::vector<float>{1}.data());
+  require_gradient(layer->weight);
+  Sgd first(*layer, {.lr = 0.25}), second(*layer, {.lr = 0.5});
+  backward(sum(layer->weight * 2, kAllAxes));
+  first.step();
+  second.step();
+  evaluate(*layer, first);
+  EXPECT_EQ(host(layer->weight)[0], 1 - 0.25F * 2 - 0.5F * 2);
+  EXPECT_EQ(host(gradient_of(layer->weight))[0], 2);
+  backward(sum(layer->weight * 3, kAllAxes));
+  EXPECT_EQ(host(gradient_of(layer->weight))[0], 5);
+  first.zero_grad(false);
+  EXPECT_EQ(host(gradient_of(layer->weight))[0], 0);
+  first.zero_grad();
+  EXPECT_FALSE(gradient_of(layer->weight).defined());
+}
+
+// A momentum that is set later begins with the gradient of its first step, which no dampening makes smaller.
+TEST(Optimizers, FollowOptionsThatAreSetLater) {
+  const auto layer = std::make_shared<nn::Linear>(nn::Factory{.device = device()}, nn::LinearOptions{1, 1, false});
+  layer->weight = device()->upload(DType::f32, Shape{1, 1}, std::vector<float>{8}.data());
+  require_gradient(layer->weight);
+  Sgd optimizer(*layer, {.lr = 1});
+  const auto step = [&] {
+    backward(sum(layer->weight, kAllAxes));
+    optimizer.step();
+    evaluate(*layer, optimizer);
+    optimizer.zero_grad();
+    return host(layer->weight)[0];
+  };
+  EXPECT_EQ(step(), 7);
+  optimizer.set_options({.lr = 1, .momentum = 0.5, .dampening = 0.5}, 0);
+  EXPECT_EQ(step(), 6);  // b = 1
+  EXPECT_EQ(step(), 5);  // b = 0.5 + 0.5
+  optimizer.set_lr(0.5);
+  EXPECT_EQ(optimizer.options().lr, 0.5);
+  EXPECT_EQ(optimizer.options().momentum, 0.5);
+  EXPECT_EQ(step(), 4.5F);
+  EXPECT_EQ(error_of([&] { optimizer.set_options({.momentum = -1}, 0); }),
+            "[sgd] momentum -1 is not a finite number of at least 0");
+  EXPECT_EQ(optimizer.options().momentum, 0.5);
+}
+
 TEST(Optimizers, TrainHalfPrecisionInF32) {
   const auto model = network(DType::f16);
   Adam optimizer(*model, {.lr = 0.05});
@@ -289,6 +338,7 @@ TEST(Optimizers, TrainHalfPrecisionInF32) {
     backward(loss);
     optimizer.step();
     evaluate(*model, optimizer, {loss});
+    optimizer.zero_grad();
     last = host(loss)[0];
     if (step == 0) first = last;
   }

@@ -46,6 +46,8 @@ class Module : public std::enable_shared_from_this<Module> {
     std::shared_ptr<Module> module;
   };
   const std::vector<Child>& children() const { return children_; }
+  // The member of this name that is registered here, and not in a module inside; null where there is none.
+  Tensor* own_tensor(const std::string& name) const;
 
   // The values under their names, without their histories.
   StateDict state_dict() const;
@@ -59,7 +61,12 @@ class Module : public std::enable_shared_from_this<Module> {
   void train(bool on = true);
   bool is_training() const { return training_; }
 
-  void zero_grad();                   // of all parameters
+  // How often an option was changed after the module was made, as compiled functions want to know it.
+  uint64_t changes() const { return changes_; }
+  void note_change() { ++changes_; }
+
+  // Forgets the gradients of all parameters, or makes their elements 0.
+  void zero_grad(bool set_to_none = true);
   void requires_grad(bool required);  // frozen parameters have no gradient
   void to_device(const std::shared_ptr<Device>& device);
   void to_dtype(DType dtype);  // of what is floating: f32, f16, bf16 or f64
@@ -105,6 +112,7 @@ class Module : public std::enable_shared_from_this<Module> {
   std::vector<Child> children_;
   std::deque<Tensor> owned_;
   bool training_ = true;
+  uint64_t changes_ = 0;
 };
 
 // A module of one tensor, which gives one tensor.

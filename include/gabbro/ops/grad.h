@@ -24,7 +24,7 @@ std::vector<Tensor> gradients(const Tensor& output, std::span<const Tensor> inpu
                               const GradientOptions& options = {});
 
 // Adds the gradients of all leaves that the output depends on to what they have (`gradient_of`), and frees the output's
-// history unless `keep_history`.
+// history unless `keep_history`. They stay until clear_gradient, or zero_grad of a module or an optimizer.
 struct BackwardOptions {
   Tensor seed{};
   bool keep_history = false;

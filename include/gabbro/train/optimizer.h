@@ -13,7 +13,8 @@
 #pragma GCC visibility push(default)
 namespace gabbro::train {
 
-// Parameters with their learning rate and weight decay; those that are not given are the optimizer's.
+// Parameters with their learning rate and weight decay; those that are not given are the optimizer's. The other options
+// of a group are set by the set_options of each optimizer.
 struct ParameterGroup {
   std::vector<nn::Slot> parameters;
   std::optional<double> lr{}, weight_decay{};
@@ -31,19 +32,21 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   // Records the new values of all parameters that have a gradient, and of their states. The parameters are new leaves
-  // then, without gradients: a step uses them up, so there is nothing to be cleared before the next backward().
+  // then. Their gradients stay until zero_grad(): the next backward() adds to them.
   // f16 and bf16 are updated in f32 and rounded; their states are f32.
   void step(const StepOptions& options = {});
-  void zero_grad();  // forgets gradients without a step
+  void zero_grad(bool set_to_none = true);  // forgets the gradients, or makes their elements 0
 
   size_t groups() const { return groups_.size(); }
   double lr(size_t group = 0) const { return groups_.at(group).lr; }
   // Tensors on the device, so that another rate makes no other plan.
   void set_lr(double lr, size_t group);
   void set_lr(double lr);  // of all groups
+  bool maximizes(size_t group = 0) const { return groups_.at(group).maximize; }
+  void set_maximize(bool maximize, size_t group) { groups_.at(group).maximize = maximize; }
   const std::vector<nn::Slot>& parameters(size_t group = 0) const { return groups_.at(group).parameters; }
 
-  // The parameters and states, which a step has to evaluate together with the loss.
+  // The parameters, their gradients and states, which a step has to evaluate together with the loss.
   std::vector<Tensor> tensors() const;
 
   // States under "PARAMETER.exp_avg" and so on; "PARAMETER.step" counts the steps. Loading wants all that there are;
@@ -58,13 +61,20 @@ class Optimizer {
     Tensor lr;  // ()
     double weight_decay = 0;
     Tensor steps;              // f32 (): how many there are with this one
-    std::span<Tensor> states;  // in the order of `states` below
+    std::span<Tensor> states;  // in the order of `states` below; those that are not in use may be undefined
+    bool late = false;         // a state began after the parameter's first step, as an option was changed
+    size_t group = 0;
   };
-  // `states`: the names of what is kept for each parameter, which begins at `initial`.
-  Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, std::vector<std::string> states,
-            double initial = 0);
+  // `states`: the names of what may be kept for each parameter.
+  Optimizer(std::vector<ParameterGroup> groups, double lr, double weight_decay, std::vector<std::string> states);
 
   virtual Tensor updated(const Update& update) = 0;
+  // Whether a group's options want this state.
+  virtual bool uses(size_t /*state*/, size_t /*group*/) const { return true; }
+  virtual double initial(size_t /*group*/) const { return 0; }  // the first value of states
+
+  void set_weight_decay(double weight_decay, size_t group);
+  double weight_decay(size_t group) const { return groups_.at(group).weight_decay; }
 
   // A number of f32 and shape () that is uploaded once.
   const Tensor& number(double value);
@@ -75,17 +85,17 @@ class Optimizer {
   struct Group {
     std::vector<nn::Slot> parameters;
     double lr, weight_decay;
+    bool maximize = false;
     Tensor lr_tensor;                         // undefined: to be uploaded
-    std::vector<std::vector<Tensor>> states;  // for each parameter; empty before its first step
+    std::vector<std::vector<Tensor>> states;  // for each parameter; undefined where they are not in use
     std::vector<Tensor> steps;                // for each parameter, f32 (); most of them share one tensor
   };
 
-  std::vector<Tensor> initial_states(const Tensor& parameter) const;
+  bool begin_states(const Tensor& parameter, size_t group, std::vector<Tensor>& states) const;
   const std::shared_ptr<Device>& device() const;
 
   std::vector<Group> groups_;
   std::vector<std::string> state_names_;
-  double initial_;
   Tensor no_steps_;
   std::map<double, Tensor> numbers_;
   std::map<std::pair<double, const TensorState*>, Tensor> powers_;  // of this step

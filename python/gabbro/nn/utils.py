@@ -50,11 +50,11 @@ def clip_grad_norm_(
     listed = _list(parameters)
     with_gradient = [parameter for parameter in listed if parameter.grad is not None]
     if error_if_nonfinite and with_gradient:
-        before = [parameter.grad for parameter in with_gradient]
+        before = [(parameter.grad, parameter.grad.detach()) for parameter in with_gradient]
         norm = _core._clip_grad_norm(with_gradient, max_norm, norm_type)
         if not math.isfinite(norm.item()):
-            for parameter, gradient in zip(with_gradient, before, strict=True):
-                parameter.grad = gradient
+            for gradient, value in before:
+                gradient[...] = value
             raise RuntimeError(f"[clip_grad_norm_] the norm of order {norm_type} of the gradients is {norm.item()}")
         return norm
     if not listed:

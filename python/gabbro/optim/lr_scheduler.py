@@ -1,234 +1,314 @@
-"""Learning rates that change with the step, under the names of torch.optim.lr_scheduler."""
+"""Learning rates that change with the step, under the names of torch.optim.lr_scheduler.
+
+Most schedulers multiply the rates that are there: several of them work on one optimizer, and a rate that was set by
+hand is what they go on from. `LambdaLR`, `CosineAnnealingWarmRestarts` and `OneCycleLR` replace the rates, as in torch.
+"""
 
 from __future__ import annotations
 
 import math
-import numbers
-from collections.abc import Callable, Sequence
+import types
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from .. import _core
+from .checks import finite_number, number, steps
+from .one_cycle import OneCycleLR as OneCycleLR
 from .optimizer import Optimizer
-
-Rate = Callable[[float, int], float]
-
-
-def _number(name: str, value: Any, low: float, high: float = math.inf, *, above: bool = False) -> None:
-    """Raises where a number is not within [low, high], or with `above` (low, high]."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"[lr_scheduler] {name} is a number, not {value!r}")
-    number = float(value)
-    if not (low < number if above else low <= number) or not number <= high or math.isinf(number):
-        raise ValueError(f"[lr_scheduler] {name} {value} is not in {'(' if above else '['}{low}, {high}]")
-
-
-def _steps(name: str, value: Any, least: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"[lr_scheduler] {name} is a number of steps, not {value!r}")
-    if value < least:
-        raise ValueError(f"[lr_scheduler] {name} {value} is below {least}")
-
-
-class _Formula:
-    """A rate that C++ computes, and what it was made with: so it can be pickled."""
-
-    def __init__(self, name: str, *arguments: Any) -> None:
-        self._made_with = (name, *arguments)
-        self._schedule = getattr(_core, name)(*arguments)
-
-    def __call__(self, base: float, step: int) -> float:
-        rate: float = self._schedule(base, step)
-        return rate
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _formula, self._made_with
-
-
-def _formula(name: str, *arguments: Any) -> _Formula:
-    if name not in ("_constant_lr", "_linear_lr", "_step_lr", "_multi_step_lr", "_exponential_lr", "_polynomial_lr",
-                    "_cosine_lr", "_cosine_restarts_lr", "_one_cycle_lr"):  # fmt: skip
-        raise ValueError(f"[unpickle] there is no schedule {name!r}")
-    return _Formula(name, *arguments)
-
-
-class _Scaled:
-    def __init__(self, factor: Callable[[int], float]) -> None:
-        self._factor = factor
-
-    def __call__(self, base: float, step: int) -> float:
-        return base * self._factor(step)
-
-
-class _Sequence:
-    def __init__(self, rates: list[Rate], starts: list[int]) -> None:
-        self._rates = rates
-        self._starts = starts
-
-    def __call__(self, base: float, step: int) -> float:
-        last = max(i for i, start in enumerate(self._starts) if step >= start)
-        return self._rates[last](base, step - self._starts[last])
-
-
-class LRScheduler:
-    """Sets the rates of an optimizer's groups: at once those of step 0, and with each `step` the next.
-
-    Parameters
-    ----------
-    optimizer : Optimizer
-    rate : callable
-        Of a group's own rate and the number of the step; it gives the rate.
-
-    >>> optimizer = gb.optim.SGD([gb.nn.Parameter(gb.ones(1))], lr=1.0)
-    >>> scheduler = gb.optim.lr_scheduler.LRScheduler(optimizer, lambda base, step: base / (step + 1))
-    >>> scheduler.step()
-    >>> scheduler.get_last_lr()
-    [0.5]
-    """
-
-    def __init__(self, optimizer: Optimizer, rate: Rate) -> None:
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"[lr_scheduler] a {type(optimizer).__name__} is not an optimizer")
-        if not callable(rate):
-            raise TypeError(f"[lr_scheduler] {rate!r} is not a function of a rate and a step")
-        self.optimizer = optimizer
-        self.rate = rate
-        self.base_lrs: list[float] = [group.setdefault("initial_lr", group["lr"]) for group in optimizer.param_groups]
-        self._set(0)
-
-    def _set(self, step: int) -> None:
-        self.last_epoch = step
-        for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
-            group["lr"] = self.rate(base, step)
-
-    def step(self) -> None:
-        """Sets the rates of the next step."""
-        self._set(self.last_epoch + 1)
-
-    def get_last_lr(self) -> list[float]:
-        """The rates of the groups."""
-        return [group["lr"] for group in self.optimizer.param_groups]
-
-    def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` goes on from."""
-        return {"last_epoch": self.last_epoch, "base_lrs": self.base_lrs}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Goes on from a state, and sets its rates."""
-        self.base_lrs = list(state_dict["base_lrs"])
-        self._set(state_dict["last_epoch"])
+from .plateau import ReduceLROnPlateau as ReduceLROnPlateau
+from .scheduler import LRScheduler as LRScheduler
 
 
 class LambdaLR(LRScheduler):
-    """The own rate times what a function gives for the number of the step."""
+    """The first rate times what a function gives for the number of the step; one function, or one for each group."""
 
-    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float]) -> None:
-        if not callable(lr_lambda):
-            raise TypeError(f"[lr_scheduler] {lr_lambda!r} is not a function of a step")
-        super().__init__(optimizer, _Scaled(lr_lambda))
-
-
-class ConstantLR(LRScheduler):
-    """The own rate times `factor` in the first `total_iters` steps."""
-
-    def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5) -> None:
-        _number("factor", factor, 0, 1)
-        _steps("total_iters", total_iters, 0)
-        super().__init__(optimizer, _Formula("_constant_lr", factor, total_iters))
-
-
-class LinearLR(LRScheduler):
-    """The own rate times a factor that goes from the first to the last in `total_iters` steps."""
-
-    def __init__(
-        self, optimizer: Optimizer, start_factor: float = 1 / 3, end_factor: float = 1.0, total_iters: int = 5
-    ) -> None:
-        _number("start_factor", start_factor, 0, 1, above=True)
-        _number("end_factor", end_factor, 0, 1)
-        _steps("total_iters", total_iters)
-        super().__init__(optimizer, _Formula("_linear_lr", start_factor, end_factor, total_iters))
-
-
-class StepLR(LRScheduler):
-    """Times `gamma` every `step_size` steps."""
-
-    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1) -> None:
-        _steps("step_size", step_size)
-        _number("gamma", gamma, 0)
-        super().__init__(optimizer, _Formula("_step_lr", step_size, gamma))
-
-
-class MultiStepLR(LRScheduler):
-    """Times `gamma` at each of the milestones."""
-
-    def __init__(self, optimizer: Optimizer, milestones: Sequence[int], gamma: float = 0.1) -> None:
-        for milestone in milestones:
-            _steps("a milestone", milestone, 0)
-        _number("gamma", gamma, 0)
-        super().__init__(optimizer, _Formula("_multi_step_lr", list(milestones), gamma))
-
-
-class ExponentialLR(LRScheduler):
-    """Times `gamma` in each step."""
-
-    def __init__(self, optimizer: Optimizer, gamma: float) -> None:
-        _number("gamma", gamma, 0)
-        super().__init__(optimizer, _Formula("_exponential_lr", gamma))
-
-
-class PolynomialLR(LRScheduler):
-    """The own rate times (1 - step / total_iters) ** power."""
-
-    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0) -> None:
-        _steps("total_iters", total_iters)
-        _number("power", power, 0)
-        super().__init__(optimizer, _Formula("_polynomial_lr", total_iters, power))
-
-
-class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the own rate down to `eta_min` in `T_max` steps (Loshchilov and Hutter 2017)."""
-
-    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0) -> None:
-        _steps("T_max", T_max)
-        _number("eta_min", eta_min, 0)
-        super().__init__(optimizer, _Formula("_cosine_lr", T_max, eta_min))
-
-
-class CosineAnnealingWarmRestarts(LRScheduler):
-    """The same again and again, each time `T_mult` times as long."""
-
-    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0) -> None:
-        _steps("T_0", T_0)
-        _steps("T_mult", T_mult)
-        _number("eta_min", eta_min, 0)
-        super().__init__(optimizer, _Formula("_cosine_restarts_lr", T_0, T_mult, eta_min))
-
-
-class OneCycleLR(LRScheduler):
-    """Up to `max_lr` and down to next to nothing, by cosines (Smith and Topin 2018)."""
+    _fixed = frozenset({"lr_lambda"})
 
     def __init__(
         self,
         optimizer: Optimizer,
-        max_lr: float,
-        total_steps: int,
-        pct_start: float = 0.3,
-        div_factor: float = 25.0,
-        final_div_factor: float = 1e4,
+        lr_lambda: Callable[[int], float] | Sequence[Callable[[int], float]],
+        last_epoch: int = -1,
     ) -> None:
-        _number("max_lr", max_lr, 0)
-        _steps("total_steps", total_steps)
-        _number("pct_start", pct_start, 0, 1)
-        _number("div_factor", div_factor, 0, above=True)
-        _number("final_div_factor", final_div_factor, 0, above=True)
-        super().__init__(
-            optimizer, _Formula("_one_cycle_lr", max_lr, total_steps, pct_start, div_factor, final_div_factor)
-        )
+        several = isinstance(lr_lambda, (list, tuple))
+        groups = len(getattr(optimizer, "param_groups", ()))
+        functions: list[Callable[[int], float]] = list(lr_lambda) if several else [lr_lambda] * groups  # type: ignore[arg-type,list-item]
+        for function in functions if several else [lr_lambda]:
+            if not callable(function):
+                raise TypeError(f"[lr_scheduler] {function!r} is not a function of a step")
+        if isinstance(optimizer, Optimizer) and len(functions) != groups:
+            raise ValueError(f"[lr_scheduler] {len(functions)} functions for {groups} groups")
+        self.lr_lambda = lr_lambda
+        self.lr_lambdas = functions
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The first rates times the functions' factors."""
+        return [base * factor(self.last_epoch) for factor, base in zip(self.lr_lambdas, self.base_lrs, strict=True)]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state; of functions that are objects their attributes, and None for the others."""
+        hidden = ("lr_lambda", "lr_lambdas")
+        state = {name: value for name, value in super().state_dict().items() if name not in hidden}
+        plain = (types.FunctionType, types.BuiltinFunctionType)
+        return state | {"lr_lambdas": [None if isinstance(f, plain) else dict(vars(f)) for f in self.lr_lambdas]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from a state; functions stay those that are here."""
+        super().load_state_dict({name: value for name, value in state_dict.items() if name != "lr_lambdas"})
+        for function, attributes in zip(self.lr_lambdas, state_dict.get("lr_lambdas", []), strict=False):
+            if attributes is not None:
+                vars(function).update(attributes)
+
+
+class _Multiplied(LRScheduler):
+    """Each step multiplies the rates that are there by a factor."""
+
+    def _factor(self) -> float:
+        raise NotImplementedError
+
+    def _share(self) -> float:
+        """The rate at `last_epoch` as a multiple of the first one, where nothing else changes it."""
+        raise NotImplementedError
+
+    def get_lr(self) -> list[float]:
+        """The rates that are there, times the factor of this step."""
+        factor = self._factor()
+        return [rate * factor for rate in self._current()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        return [base * self._share() for base in self.base_lrs]
+
+
+class ConstantLR(_Multiplied):
+    """The rate times `factor` in the first `total_iters` steps."""
+
+    def __init__(self, optimizer: Optimizer, factor: float = 1 / 3, total_iters: int = 5, last_epoch: int = -1) -> None:
+        number("factor", factor, 0, 1)
+        steps("total_iters", total_iters, 0)
+        self.factor = factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The rates that are there, times the factor of this step."""
+        if self.factor == 0 and self.last_epoch == self.total_iters > 0:  # which no factor undoes
+            return list(self.base_lrs)
+        return super().get_lr()
+
+    def _factor(self) -> float:
+        if self.last_epoch == 0:
+            return self.factor
+        return 1.0 if self.last_epoch != self.total_iters else 1.0 / self.factor
+
+    def _share(self) -> float:
+        return self.factor + (self.last_epoch >= self.total_iters) * (1 - self.factor)
+
+
+class LinearLR(_Multiplied):
+    """The rate times a factor that goes from the first to the last in `total_iters` steps."""
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        start_factor: float = 1 / 3,
+        end_factor: float = 1.0,
+        total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:
+        number("start_factor", start_factor, 0, 1, above=True)
+        number("end_factor", end_factor, 0, 1)
+        steps("total_iters", total_iters)
+        self.start_factor = start_factor
+        self.end_factor = end_factor
+        self.total_iters = total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self) -> float:
+        if self.last_epoch == 0:
+            return self.start_factor
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return 1.0
+        change = self.end_factor - self.start_factor
+        return 1.0 + change / (self.total_iters * self.start_factor + (self.last_epoch - 1) * change)
+
+    def _share(self) -> float:
+        change = self.end_factor - self.start_factor
+        return self.start_factor + change * min(self.total_iters, self.last_epoch) / self.total_iters
+
+
+class StepLR(_Multiplied):
+    """Times `gamma` every `step_size` steps."""
+
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+        steps("step_size", step_size)
+        number("gamma", gamma, 0)
+        self.step_size = step_size
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self) -> float:
+        return 1.0 if self.last_epoch == 0 or self.last_epoch % self.step_size != 0 else self.gamma
+
+    def _share(self) -> float:
+        return self.gamma ** (self.last_epoch // self.step_size)
+
+
+class MultiStepLR(_Multiplied):
+    """Times `gamma` at each of the milestones."""
+
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        given = list(milestones)
+        for milestone in given:
+            steps("a milestone", milestone, 0)
+        number("gamma", gamma, 0)
+        self.milestones = Counter(given)
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self) -> float:
+        return self.gamma ** Counter(self.milestones)[self.last_epoch]
+
+    def _share(self) -> float:
+        return self.gamma ** bisect_right(sorted(Counter(self.milestones).elements()), self.last_epoch)
+
+
+class ExponentialLR(_Multiplied):
+    """Times `gamma` in each step."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
+        number("gamma", gamma, 0)
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self) -> float:
+        return 1.0 if self._is_initial else self.gamma
+
+    def _share(self) -> float:
+        return self.gamma**self.last_epoch
+
+
+class PolynomialLR(_Multiplied):
+    """The rate times (1 - step / total_iters) ** power."""
+
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
+        steps("total_iters", total_iters)
+        number("power", power, 0)
+        self.total_iters = total_iters
+        self.power = power
+        super().__init__(optimizer, last_epoch)
+
+    def _left(self, epoch: int) -> float:
+        return 1.0 - epoch / self.total_iters
+
+    def _factor(self) -> float:
+        if self._is_initial or self.last_epoch > self.total_iters:
+            return 1.0
+        factor: float = (self._left(self.last_epoch) / self._left(self.last_epoch - 1)) ** self.power
+        return factor
+
+    def _share(self) -> float:
+        share: float = self._left(min(self.total_iters, self.last_epoch)) ** self.power
+        return share
+
+
+class CosineAnnealingLR(LRScheduler):
+    """Half a cosine from the first rate down to `eta_min` in `T_max` steps (Loshchilov and Hutter 2017)."""
+
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
+        steps("T_max", T_max)
+        finite_number("eta_min", eta_min)
+        self.T_max = T_max
+        self.eta_min = eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def _height(self, epoch: int) -> float:
+        return 1 + math.cos(math.pi * epoch / self.T_max)
+
+    def get_lr(self) -> list[float]:
+        """The rates that are there, moved along the cosine."""
+        if self._is_initial:
+            return self._current()
+        if self._step_count == 1 and self.last_epoch > 0:
+            return self._get_closed_form_lr()
+        if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:  # the cosine was 0: there is no ratio
+            up = (1 - math.cos(math.pi / self.T_max)) / 2
+            return [
+                rate + (base - self.eta_min) * up for rate, base in zip(self._current(), self.base_lrs, strict=True)
+            ]
+        ratio = self._height(self.last_epoch) / self._height(self.last_epoch - 1)
+        return [ratio * (rate - self.eta_min) + self.eta_min for rate in self._current()]
+
+    def _get_closed_form_lr(self) -> list[float]:
+        height = self._height(self.last_epoch)
+        return [self.eta_min + (base - self.eta_min) * height / 2 for base in self.base_lrs]
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """The same again and again, each time `T_mult` times as long. It replaces the rates."""
+
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
+        steps("T_0", T_0)
+        steps("T_mult", T_mult)
+        finite_number("eta_min", eta_min)
+        self.T_0 = T_0
+        self.T_i = T_0
+        self.T_mult = T_mult
+        self.eta_min = eta_min
+        self.T_cur: float = last_epoch
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[float]:
+        """The rates at this point of the cosine."""
+        height = 1 + math.cos(math.pi * self.T_cur / self.T_i)
+        return [self.eta_min + (base - self.eta_min) * height / 2 for base in self.base_lrs]
+
+    def step(self, epoch: float | None = None) -> None:
+        """Sets the rates of the next step, or of step `epoch`, which may be a fraction."""
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
+        if epoch is None:
+            epoch = self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur %= self.T_i
+                self.T_i *= self.T_mult
+        else:
+            self._restart(epoch)
+        self.last_epoch = math.floor(epoch)
+        self._assign(self.get_lr())
+
+    def _restart(self, epoch: float) -> None:
+        """The cosine that step `epoch` is in, and where in it."""
+        if epoch < 0:
+            raise ValueError(f"[lr_scheduler] step {epoch} is below 0")
+        if epoch < self.T_0:
+            self.T_i, self.T_cur = self.T_0, epoch
+        elif self.T_mult == 1:
+            self.T_cur = epoch % self.T_0
+        else:
+            restarts = int(math.log(epoch / self.T_0 * (self.T_mult - 1) + 1, self.T_mult))
+            self.T_cur = epoch - self.T_0 * (self.T_mult**restarts - 1) / (self.T_mult - 1)
+            self.T_i = self.T_0 * self.T_mult**restarts
 
 
 class SequentialLR(LRScheduler):
     """One scheduler after another: number i ends at milestone i, where the next begins at its step 0."""
 
-    def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Sequence[int]) -> None:
+    _fixed = frozenset({"schedulers", "milestones"})
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        schedulers: Sequence[LRScheduler],
+        milestones: Sequence[int],
+        last_epoch: int = -1,
+    ) -> None:
         if len(schedulers) != len(milestones) + 1 or list(milestones) != sorted(milestones):
             raise ValueError(f"[lr_scheduler] {len(schedulers)} schedulers and {len(milestones)} milestones")
         for scheduler in schedulers:
@@ -237,47 +317,48 @@ class SequentialLR(LRScheduler):
             if scheduler.optimizer is not optimizer:
                 raise ValueError("[lr_scheduler] the schedulers are of different optimizers")
         for milestone in milestones:
-            _steps("a milestone", milestone, 0)
-        super().__init__(optimizer, _Sequence([scheduler.rate for scheduler in schedulers], [0, *milestones]))
-
-
-class ReduceLROnPlateau:
-    """Multiplies the rates by a factor when a measure, which is given to `step`, has stopped getting better."""
-
-    def __init__(
-        self,
-        optimizer: Optimizer,
-        mode: str = "min",
-        factor: float = 0.1,
-        patience: int = 10,
-        threshold: float = 1e-4,
-        cooldown: int = 0,
-        min_lr: float = 0.0,
-    ) -> None:
-        if mode not in ("min", "max"):
-            raise ValueError(f"[lr_scheduler] mode is 'min' or 'max', not '{mode}'")
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(f"[lr_scheduler] a {type(optimizer).__name__} is not an optimizer")
+            steps("a milestone", milestone, 0)
+        self.schedulers = self._schedulers = list(schedulers)
+        self.milestones = self._milestones = list(milestones)
+        self.last_epoch = last_epoch + 1
         self.optimizer = optimizer
-        self._options = (mode == "min", factor, patience, cooldown, threshold, min_lr)
-        self._scheduler = _core._PlateauScheduler(optimizer._optimizer, *self._options)
+        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"]
+        self._undo()
+        first = self._schedulers[bisect_right(self._milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_scheduler": self._scheduler._state()}
+    def _undo(self) -> None:
+        """Takes back the first steps of the schedulers."""
+        for scheduler in self._schedulers:
+            if isinstance(scheduler, SequentialLR):
+                scheduler._undo()
+            else:
+                scheduler.last_epoch -= 1
 
-    def __setstate__(self, state: Any) -> None:
-        if not isinstance(state, dict) or not {"optimizer", "_options", "_scheduler"} <= state.keys():
-            raise ValueError(f"[unpickle] this is not the state of a {type(self).__name__}")
-        vars(self).update(state)
-        self._scheduler = _core._PlateauScheduler(self.optimizer._optimizer, *self._options)
-        self._scheduler._set_state(*state["_scheduler"])
+    def step(self, epoch: int | None = None) -> None:
+        """Sets the rates of the next step."""
+        if epoch is not None:
+            raise TypeError("[lr_scheduler] a SequentialLR takes one step after another")
+        self.last_epoch += 1
+        index = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[index]
+        if index > 0 and self._milestones[index - 1] == self.last_epoch:
+            scheduler._go_to(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
 
-    def step(self, metrics: float) -> None:
-        """Looks at the measure of one more step."""
-        self._scheduler.step(float(metrics))
-        for i, group in enumerate(self.optimizer.param_groups):
-            group["lr"] = self.optimizer._optimizer.lr(i)
+    def state_dict(self) -> dict[str, Any]:
+        """The state, with those of the schedulers."""
+        hidden = ("schedulers", "milestones", "_schedulers")
+        state = {name: value for name, value in super().state_dict().items() if name not in hidden}
+        return state | {"_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 
-    def get_last_lr(self) -> list[float]:
-        """The rates of the groups."""
-        return [group["lr"] for group in self.optimizer.param_groups]
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Goes on from a state, with the schedulers."""
+        super().load_state_dict({name: value for name, value in state_dict.items() if name != "_schedulers"})
+        for scheduler, state in zip(self._schedulers, state_dict["_schedulers"], strict=True):
+            scheduler.load_state_dict(state)

@@ -15,7 +15,8 @@ Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
 class SGD(Optimizer):
     """Gradient descent: b = momentum · b + (1 - dampening) · g; p -= lr · b, or lr · (g + momentum · b) with Nesterov.
 
-    Parameters as those of `Optimizer`, and the numbers of the formula; weight_decay · p is added to the gradient.
+    Parameters as those of `Optimizer`, and the numbers of the formula; weight_decay · p is added to the gradient. With
+    `maximize` all optimizers go the other way.
 
     >>> weight = gb.nn.Parameter(gb.tensor([1.0]))
     >>> optimizer = gb.optim.SGD([weight], lr=0.5)
@@ -35,6 +36,8 @@ class SGD(Optimizer):
         dampening: float = 0,
         weight_decay: float = 0,
         nesterov: bool = False,
+        *,
+        maximize: bool = False,
     ) -> None:
         super().__init__(
             params,
@@ -44,6 +47,7 @@ class SGD(Optimizer):
                 "dampening": dampening,
                 "weight_decay": weight_decay,
                 "nesterov": nesterov,
+                "maximize": maximize,
             },
         )
 
@@ -71,10 +75,11 @@ class Adam(Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 0,
         amsgrad: bool = False,
+        *,
+        maximize: bool = False,
     ) -> None:
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
-        )
+        numbers = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, {**numbers, "amsgrad": amsgrad, "maximize": maximize})
 
 
 class AdamW(Optimizer):
@@ -98,10 +103,11 @@ class AdamW(Optimizer):
         eps: float = 1e-8,
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
+        *,
+        maximize: bool = False,
     ) -> None:
-        super().__init__(
-            params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
-        )
+        numbers = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
+        super().__init__(params, {**numbers, "amsgrad": amsgrad, "maximize": maximize})
 
 
 class Lion(Optimizer):
@@ -123,8 +129,10 @@ class Lion(Optimizer):
         lr: float = 1e-4,
         betas: tuple[float, float] = (0.9, 0.99),
         weight_decay: float = 0,
+        *,
+        maximize: bool = False,
     ) -> None:
-        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize})
 
 
 class Adagrad(Optimizer):
@@ -139,6 +147,7 @@ class Adagrad(Optimizer):
     """
 
     _kind = _core._Adagrad
+    _fixed = ("initial_accumulator_value",)
 
     def __init__(
         self,
@@ -148,6 +157,8 @@ class Adagrad(Optimizer):
         weight_decay: float = 0,
         initial_accumulator_value: float = 0,
         eps: float = 1e-10,
+        *,
+        maximize: bool = False,
     ) -> None:
         super().__init__(
             params,
@@ -157,6 +168,7 @@ class Adagrad(Optimizer):
                 "weight_decay": weight_decay,
                 "initial_accumulator_value": initial_accumulator_value,
                 "eps": eps,
+                "maximize": maximize,
             },
         )
 
@@ -185,6 +197,8 @@ class RMSprop(Optimizer):
         weight_decay: float = 0,
         momentum: float = 0,
         centered: bool = False,
+        *,
+        maximize: bool = False,
     ) -> None:
         super().__init__(
             params,
@@ -195,5 +209,6 @@ class RMSprop(Optimizer):
                 "weight_decay": weight_decay,
                 "momentum": momentum,
                 "centered": centered,
+                "maximize": maximize,
             },
         )
