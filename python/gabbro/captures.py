@@ -205,6 +205,7 @@ class Walk:
 
     def _visit_module(self, module: Module) -> None:
         self.guards.append(("training", module, None, module.training))
+        self.guards.append(("options", module, None, _core._changes(module)))
         tensors = [tensor for _, tensor, _, _ in _core._own_tensors(module)]
         self._waiting += tensors
         self._waiting += module.children()

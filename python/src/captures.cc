@@ -74,7 +74,7 @@ void Captures::set_guards(const nb::list& guards) {
   constexpr std::pair<const char*, Kind> kKinds[] = {
       {"item", Kind::kItem},   {"cell", Kind::kCell},   {"attribute", Kind::kAttribute}, {"list", Kind::kList},
       {"dict", Kind::kDict},   {"equal", Kind::kEqual}, {"bytes", Kind::kBytes},         {"training", Kind::kTraining},
-      {"state", Kind::kState}, {"size", Kind::kSize}};
+      {"state", Kind::kState}, {"size", Kind::kSize},   {"options", Kind::kOptions}};
   for (nb::handle guard : guards) {
     const std::string name = text_of(guard[0]);
     const auto kind = std::ranges::find(kKinds, name, [](const auto& entry) { return std::string_view(entry.first); });
@@ -110,6 +110,8 @@ bool Captures::holds(const Guard& guard) {
       return equal(guard.holder.attr("tobytes")(), guard.expected);
     case Kind::kTraining:
       return nb::cast<const nn::Module&>(guard.holder).is_training() == (expected == Py_True);
+    case Kind::kOptions:
+      return nb::cast<const nn::Module&>(guard.holder).changes() == PyLong_AsUnsignedLongLong(expected);
     case Kind::kSize:
       return PyDict_Size(holder) == PyLong_AsSsize_t(expected);
     case Kind::kState:

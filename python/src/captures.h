@@ -23,7 +23,7 @@ class Captures {
   Tensor& place(size_t i) const { return nb::cast<Tensor&>(places_[i]); }
 
  private:
-  enum class Kind { kItem, kCell, kAttribute, kList, kDict, kEqual, kBytes, kTraining, kState, kSize };
+  enum class Kind { kItem, kCell, kAttribute, kList, kDict, kEqual, kBytes, kTraining, kState, kSize, kOptions };
   struct Guard {
     Kind kind;
     nb::object holder, key, expected;

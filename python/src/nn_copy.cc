@@ -108,7 +108,7 @@ void pool(bool mean) {
   const auto shared = +[](const P& x) {
     const PoolOptions& o = x.options();
     nb::dict result = named("kernel_size", numbers(o.kernel), "padding", numbers(o.padding));
-    if (!o.stride.empty()) result["stride"] = numbers(o.stride);
+    result["stride"] = o.stride.empty() ? nb::object(nb::none()) : nb::object(numbers(o.stride));
     return result;
   };
   static const auto shared_arguments = shared;
@@ -159,7 +159,7 @@ void window_layers() {
   pool<nn::AvgPool2d>(true);
   pool<nn::AvgPool3d>(true);
   arguments<nn::AdaptiveAvgPool2d>(
-      [](const nn::AdaptiveAvgPool2d& x) { return named("output_size", nb::make_tuple(x.height(), x.width())); });
+      [](const nn::AdaptiveAvgPool2d& x) { return named("output_size", numbers(x.size())); });
   arguments<nn::Upsample>(upsample_arguments);
 }
 
@@ -167,7 +167,7 @@ void window_layers() {
 nb::dict batch_norm(const nn::BatchNorm& x) {
   const nn::BatchNormOptions& o = x.options();
   nb::dict result = named("num_features", o.num_features, "eps", o.eps, "momentum", or_nothing(o.momentum), "affine",
-                          o.affine, "track_running_stats", o.track_running_stats);
+                          o.affine, "track_running_stats", x.running_mean.defined());
   const Tensor& like = x.weight.defined() ? x.weight : x.running_mean;
   return like.defined() ? with_factory(std::move(result), like) : result;
 }
@@ -175,7 +175,7 @@ nb::dict batch_norm(const nn::BatchNorm& x) {
 template <class N>
 nb::dict row_norm(const N& x) {
   nb::dict result =
-      named("normalized_shape", shape_tuple(x.normalized_shape()), "elementwise_affine", x.weight.defined());
+      named("normalized_shape", numbers(x.options().normalized_shape), "elementwise_affine", x.weight.defined());
   return x.weight.defined() ? with_factory(std::move(result), x.weight) : result;
 }
 
@@ -183,13 +183,13 @@ void norm_layers() {
   arguments<nn::BatchNorm>(batch_norm);
   arguments<nn::LayerNorm>([](const nn::LayerNorm& x) {
     nb::dict result = row_norm(x);
-    result["eps"] = x.eps();
+    result["eps"] = x.options().eps;
     result["bias"] = x.bias.defined();
     return result;
   });
   arguments<nn::RMSNorm>([](const nn::RMSNorm& x) {
     nb::dict result = row_norm(x);
-    result["eps"] = or_nothing(x.eps());
+    result["eps"] = or_nothing(x.options().eps);
     return result;
   });
   arguments<nn::GroupNorm>([](const nn::GroupNorm& x) {
@@ -218,14 +218,18 @@ void activation_layers() {
   arguments<nn::ELU>([](const nn::ELU& x) { return named("alpha", x.number()); });
   arguments<nn::CELU>([](const nn::CELU& x) { return named("alpha", x.number()); });
   arguments<nn::GELU>([](const nn::GELU& x) { return named("approximate", x.number() ? "tanh" : "none"); });
-  arguments<nn::Softmax>([](const nn::Softmax& x) { return named("dim", x.number()); });
-  arguments<nn::LogSoftmax>([](const nn::LogSoftmax& x) { return named("dim", x.number()); });
+  arguments<nn::Softmax>([](const nn::Softmax& x) { return named("dim", or_nothing(x.number())); });
+  arguments<nn::LogSoftmax>([](const nn::LogSoftmax& x) { return named("dim", or_nothing(x.number())); });
   arguments<nn::GLU>([](const nn::GLU& x) { return named("dim", x.number()); });
-  arguments<nn::Softplus>([](const nn::Softplus& x) { return named("beta", x.beta(), "threshold", x.threshold()); });
-  arguments<nn::Hardtanh>([](const nn::Hardtanh& x) { return named("min_val", x.low(), "max_val", x.high()); });
-  arguments<nn::Flatten>([](const nn::Flatten& x) { return named("start_dim", x.first(), "end_dim", x.last()); });
-  arguments<nn::PReLU>(
-      [](const nn::PReLU& x) { return with_factory(named("num_parameters", x.weight.shape()[0]), x.weight); });
+  arguments<nn::Softplus>(
+      [](const nn::Softplus& x) { return named("beta", x.options().beta, "threshold", x.options().threshold); });
+  arguments<nn::Hardtanh>(
+      [](const nn::Hardtanh& x) { return named("min_val", x.options().low, "max_val", x.options().high); });
+  arguments<nn::Flatten>(
+      [](const nn::Flatten& x) { return named("start_dim", x.options().first, "end_dim", x.options().last); });
+  arguments<nn::PReLU>([](const nn::PReLU& x) {
+    return with_factory(named("num_parameters", x.weight.shape()[0], "init", x.first_slope()), x.weight);
+  });
 }
 
 nb::dict recurrent(const nn::RecurrentOptions& o, const Tensor& like) {
@@ -304,6 +308,9 @@ void bind_copies(nb::module_& m) {
         nb::sig("def _own_tensors(module: Module, /) -> list[tuple[str, Tensor, bool, bool]]"));
   m.def("_set_own_tensor", set_own_tensor,
         nb::sig("def _set_own_tensor(module: Module, name: str, value: Tensor, requires_grad: bool, /) -> None"));
+  m.def(
+      "_changes", [](nb::handle module) { return module_of(module)->changes(); },
+      nb::sig("def _changes(module: Module, /) -> int"));
   m.def("_random_position", [] { return module_generator()->position(); });
   m.def("_set_random_position", [](uint64_t position) { module_generator()->set_position(position); });
 }

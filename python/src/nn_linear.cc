@@ -3,7 +3,7 @@
 #include "gabbro/nn/linear.h"
 #include "gabbro/nn/quantized.h"
 
-#include "python/src/nn.h"
+#include "python/src/settings.h"
 
 namespace gabbro::python {
 
@@ -32,6 +32,8 @@ dtype : DType
       nb::arg("device").none() = DeviceArgument{nb::none()}, nb::arg("dtype") = DType::f32);
   tensor_member(linear, "weight", &nn::Linear::weight);
   tensor_member(linear, "bias", &nn::Linear::bias, true);
+  fixed(linear, "in_features", [](const nn::Linear& self) { return self.weight.shape()[1]; });
+  fixed(linear, "out_features", [](const nn::Linear& self) { return self.weight.shape()[0]; });
 
   nb::class_<nn::Bilinear, nn::Module> bilinear(m, "Bilinear", R"(y[o] = x1 · weight[o] · x2 + bias[o].
 
@@ -52,6 +54,9 @@ Called with [..., in1_features] and [..., in2_features], it gives [..., out_feat
       .def("forward", &nn::Bilinear::operator(), nb::arg("x1"), nb::arg("x2"));
   tensor_member(bilinear, "weight", &nn::Bilinear::weight);
   tensor_member(bilinear, "bias", &nn::Bilinear::bias, true);
+  fixed(bilinear, "in1_features", [](const nn::Bilinear& self) { return self.weight.shape()[1]; });
+  fixed(bilinear, "in2_features", [](const nn::Bilinear& self) { return self.weight.shape()[2]; });
+  fixed(bilinear, "out_features", [](const nn::Bilinear& self) { return self.weight.shape()[0]; });
 
   nb::class_<nn::Identity, nn::Layer>(m, "Identity", R"(x as it is.
 
@@ -78,9 +83,18 @@ padding_idx : int, optional
          DeviceArgument device, DType dtype) {
         new (self) nn::Embedding(factory(device, dtype), {num_embeddings, embedding_dim, padding_idx});
       },
-      nb::arg("num_embeddings"), nb::arg("embedding_dim"), nb::arg("padding_idx") = nb::none(),
+      nb::arg("num_embeddings"), nb::arg("embedding_dim"), nb::arg("padding_idx") = nb::none(), nb::kw_only(),
       nb::arg("device").none() = DeviceArgument{nb::none()}, nb::arg("dtype") = DType::f32);
   tensor_member(embedding, "weight", &nn::Embedding::weight);
+  fixed(embedding, "num_embeddings", [](const nn::Embedding& self) { return self.weight.shape()[0]; });
+  fixed(embedding, "embedding_dim", [](const nn::Embedding& self) { return self.weight.shape()[1]; });
+  setting(
+      embedding, "padding_idx", +[](const nn::Embedding& self) { return self.padding_idx(); },
+      +[](nn::Embedding& self, std::optional<int64_t> value) { self.set_padding_idx(value); });
+  absent(embedding, "max_norm");
+  absent(embedding, "norm_type", 2.0);
+  absent(embedding, "scale_grad_by_freq", false);
+  absent(embedding, "sparse", false);
 
   nb::class_<nn::QuantizedLinear, nn::Layer> quantized(m, "QuantizedLinear",
                                                        R"(A linear layer with a weight in a block format, for inference.
@@ -116,6 +130,12 @@ ValueError
       nb::arg("device").none() = DeviceArgument{nb::none()});
   tensor_member(quantized, "weight", &nn::QuantizedLinear::weight);
   tensor_member(quantized, "bias", &nn::QuantizedLinear::bias, true);
+  fixed(quantized, "in_features", [](const nn::QuantizedLinear& self) {
+    const DTypeInfo format = dtype_info(self.format());
+    return self.weight.shape()[1] / static_cast<int64_t>(format.block_bytes) * format.block_elements;
+  });
+  fixed(quantized, "out_features", [](const nn::QuantizedLinear& self) { return self.weight.shape()[0]; });
+  fixed(quantized, "format", [](const nn::QuantizedLinear& self) { return dtype_object(self.format()); });
 }
 
 }  // namespace gabbro::python

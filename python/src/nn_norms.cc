@@ -3,7 +3,7 @@
 #include "gabbro/nn/norm.h"
 #include "gabbro/nn/similarity.h"
 
-#include "python/src/nn.h"
+#include "python/src/settings.h"
 
 namespace gabbro::python {
 namespace {
@@ -62,6 +62,11 @@ void bind_batch_norms(nb::module_& m) {
   tensor_member(norm, "running_mean", &nn::BatchNorm::running_mean, true);
   tensor_member(norm, "running_var", &nn::BatchNorm::running_var, true);
   tensor_member(norm, "num_batches_tracked", &nn::BatchNorm::num_batches_tracked, true);
+  fixed(norm, "num_features", [](const nn::BatchNorm& self) { return self.options().num_features; });
+  fixed(norm, "affine", [](const nn::BatchNorm& self) { return self.options().affine; });
+  option(norm, "eps", &nn::BatchNormOptions::eps);
+  option(norm, "momentum", &nn::BatchNormOptions::momentum);
+  option(norm, "track_running_stats", &nn::BatchNormOptions::track_running_stats);
   bind_batch_norm<nn::BatchNorm1d>(m, "BatchNorm1d", "(2, 3, 4)");
   bind_batch_norm<nn::BatchNorm2d>(m, "BatchNorm2d", "(2, 3, 4, 4)");
   bind_batch_norm<nn::BatchNorm3d>(m, "BatchNorm3d", "(2, 3, 2, 2, 2)");
@@ -69,10 +74,12 @@ void bind_batch_norms(nb::module_& m) {
 
 void bind_dropout(nb::module_& m) {
   const auto bind = [&]<class D>(D*, const char* name, const char* doc) {
-    nb::class_<D, nn::Layer>(m, name, doc)
-        .def(
-            "__init__", [](D* self, double p) { new (self) D(factory({nb::none()}, DType::f32), p); },
-            nb::arg("p") = 0.5);
+    nb::class_<D, nn::Layer> layer(m, name, doc);
+    layer.def(
+        "__init__", [](D* self, double p) { new (self) D(factory({nb::none()}, DType::f32), p); }, nb::arg("p") = 0.5);
+    setting(
+        layer, "p", +[](const D& self) { return self.p(); }, +[](D& self, double p) { self.set_p(p); });
+    absent(layer, "inplace", false);
   };
   bind(static_cast<nn::Dropout*>(nullptr), "Dropout",
        R"(In training, elements become 0 with probability p, and the others x / (1 - p) (Srivastava et al. 2014).
@@ -115,6 +122,9 @@ tensor([[-1.,  1.]])
       nb::arg("device").none() = DeviceArgument{nb::none()}, nb::arg("dtype") = DType::f32);
   tensor_member(layer_norm, "weight", &nn::LayerNorm::weight, true);
   tensor_member(layer_norm, "bias", &nn::LayerNorm::bias, true);
+  numbers_option(layer_norm, "normalized_shape", &nn::LayerNormOptions::normalized_shape, false);
+  option(layer_norm, "eps", &nn::LayerNormOptions::eps);
+  fixed(layer_norm, "elementwise_affine", [](const nn::LayerNorm& self) { return self.options().elementwise_affine; });
 
   nb::class_<nn::RMSNorm, nn::Layer> rms_norm(
       m, "RMSNorm", R"(The last axes divided by the root of their mean square (Zhang and Sennrich 2019).
@@ -140,6 +150,9 @@ tensor([[1., 1.]])
       nb::arg("normalized_shape"), nb::arg("eps") = nb::none(), nb::arg("elementwise_affine") = true,
       nb::arg("device").none() = DeviceArgument{nb::none()}, nb::arg("dtype") = DType::f32);
   tensor_member(rms_norm, "weight", &nn::RMSNorm::weight, true);
+  numbers_option(rms_norm, "normalized_shape", &nn::RMSNormOptions::normalized_shape, false);
+  option(rms_norm, "eps", &nn::RMSNormOptions::eps);
+  fixed(rms_norm, "elementwise_affine", [](const nn::RMSNorm& self) { return self.options().elementwise_affine; });
 
   nb::class_<nn::GroupNorm, nn::Layer> group_norm(
       m, "GroupNorm", R"(Groups of channels of [N, C, ...] with mean 0 and variance 1 (Wu and He 2018).
@@ -157,6 +170,10 @@ tensor([[1., 1.]])
       nb::arg("device").none() = DeviceArgument{nb::none()}, nb::arg("dtype") = DType::f32);
   tensor_member(group_norm, "weight", &nn::GroupNorm::weight, true);
   tensor_member(group_norm, "bias", &nn::GroupNorm::bias, true);
+  option(group_norm, "num_groups", &nn::GroupNormOptions::num_groups);
+  option(group_norm, "eps", &nn::GroupNormOptions::eps);
+  fixed(group_norm, "num_channels", [](const nn::GroupNorm& self) { return self.options().num_channels; });
+  fixed(group_norm, "affine", [](const nn::GroupNorm& self) { return self.options().affine; });
   m.def("_normalize", nn::normalize, nb::arg("x"), nb::arg("axis"), nb::arg("eps"), "As `nn.functional.normalize`.");
   m.def("_cosine_similarity", nn::cosine_similarity, nb::arg("x1"), nb::arg("x2"), nb::arg("axis"), nb::arg("eps"),
         "As `nn.functional.cosine_similarity`.");

@@ -2,7 +2,7 @@
 #include "gabbro/nn/attention.h"
 #include "gabbro/nn/recurrent.h"
 
-#include "python/src/nn.h"
+#include "python/src/settings.h"
 
 namespace gabbro::python {
 namespace {
@@ -26,35 +26,34 @@ device, dtype
 
 Tensor defined_or_none(const OptionalTensor& x) { return x.value_or(Tensor()); }
 
-// `extra` of the options are those that one of them alone has.
-template <class R, class... Extra>
-void bind_recurrent(nb::class_<R, nn::Module>& layer, const nb::arg_v& extra,
-                    void (*set)(nn::RecurrentOptions&, const Extra&...)) {
-  layer.def(
-      "__init__",
-      [set](R* self, int64_t input_size, int64_t hidden_size, int64_t num_layers, const Extra&... values, bool bias,
-            bool batch_first, double dropout, bool bidirectional, DeviceArgument device, DType dtype) {
-        nn::RecurrentOptions options{.input_size = input_size,
-                                     .hidden_size = hidden_size,
-                                     .num_layers = num_layers,
-                                     .bias = bias,
-                                     .batch_first = batch_first,
-                                     .dropout = dropout,
-                                     .bidirectional = bidirectional};
-        set(options, values...);
-        new (self) R(factory(device, dtype), options);
-      },
-      nb::arg("input_size"), nb::arg("hidden_size"), nb::arg("num_layers") = 1, extra, nb::arg("bias") = true,
-      nb::arg("batch_first") = false, nb::arg("dropout") = 0.0, nb::arg("bidirectional") = false,
-      nb::arg("device").none() = DeviceArgument{nb::none()}, nb::arg("dtype") = DType::f32);
+nn::RecurrentOptions recurrent_options(int64_t input_size, int64_t hidden_size, int64_t num_layers, bool bias,
+                                       bool batch_first, double dropout, bool bidirectional) {
+  return {.input_size = input_size,
+          .hidden_size = hidden_size,
+          .num_layers = num_layers,
+          .bias = bias,
+          .batch_first = batch_first,
+          .dropout = dropout,
+          .bidirectional = bidirectional};
+}
+
+// Attributes of all three.
+template <class R>
+void recurrent_settings(nb::class_<R, nn::Module>& layer) {
+  fixed(layer, "input_size", [](const R& self) { return self.options().input_size; });
+  fixed(layer, "hidden_size", [](const R& self) { return self.options().hidden_size; });
+  fixed(layer, "num_layers", [](const R& self) { return self.options().num_layers; });
+  fixed(layer, "bias", [](const R& self) { return self.options().bias; });
+  fixed(layer, "bidirectional", [](const R& self) { return self.options().bidirectional; });
+  fixed(layer, "proj_size", [](const R& self) { return self.options().proj_size; });
+  option(layer, "batch_first", &nn::RecurrentOptions::batch_first);
+  option(layer, "dropout", &nn::RecurrentOptions::dropout);
 }
 
 void set_nonlinearity(nn::RecurrentOptions& options, const std::string& name) {
   if (name != "tanh" && name != "relu") throw bad_input("[rnn] nonlinearity is 'tanh' or 'relu', not '{}'", name);
   options.relu = name == "relu";
 }
-
-void set_projection(nn::RecurrentOptions& options, const int64_t& size) { options.proj_size = size; }
 
 template <class R>
 nb::tuple with_state(R& self, const Tensor& x, const OptionalTensor& hx) {
@@ -106,6 +105,18 @@ device, dtype
       nb::arg("add_bias_kv") = false, nb::arg("add_zero_attn") = false, nb::arg("kdim") = nb::none(),
       nb::arg("vdim") = nb::none(), nb::arg("batch_first") = false,
       nb::arg("device").none() = DeviceArgument{nb::none()}, nb::arg("dtype") = DType::f32);
+  using Attention = nn::MultiheadAttention;
+  fixed(attention, "embed_dim", [](const Attention& self) { return self.options().embed_dim; });
+  fixed(attention, "bias", [](const Attention& self) { return self.options().bias; });
+  fixed(attention, "add_bias_kv", [](const Attention& self) { return self.options().add_bias_kv; });
+  fixed(attention, "kdim",
+        [](const Attention& self) { return self.options().kdim.value_or(self.options().embed_dim); });
+  fixed(attention, "vdim",
+        [](const Attention& self) { return self.options().vdim.value_or(self.options().embed_dim); });
+  option(attention, "num_heads", &nn::MultiheadAttentionOptions::num_heads);
+  option(attention, "dropout", &nn::MultiheadAttentionOptions::dropout);
+  option(attention, "add_zero_attn", &nn::MultiheadAttentionOptions::add_zero_attn);
+  option(attention, "batch_first", &nn::MultiheadAttentionOptions::batch_first);
   attention.def(
       "forward",
       [](nn::MultiheadAttention& self, const Tensor& query, const Tensor& key, const Tensor& value,
@@ -144,7 +155,21 @@ void bind_sequence_layers(nb::module_& m) {
                               ">>> output, h = gb.nn.RNN(3, 4)(gb.ones((5, 2, 3)))\n>>> output.shape, h.shape\n"
                               "((5, 2, 4), (1, 2, 4))\n";
   nb::class_<nn::RNN, nn::Module> rnn(m, "RNN", rnn_doc.c_str());
-  bind_recurrent(rnn, nb::arg("nonlinearity") = "tanh", set_nonlinearity);
+  rnn.def(
+      "__init__",
+      [](nn::RNN* self, int64_t input_size, int64_t hidden_size, int64_t num_layers, const std::string& nonlinearity,
+         bool bias, bool batch_first, double dropout, bool bidirectional, DeviceArgument device, DType dtype) {
+        nn::RecurrentOptions options =
+            recurrent_options(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional);
+        set_nonlinearity(options, nonlinearity);
+        new (self) nn::RNN(factory(device, dtype), options);
+      },
+      nb::arg("input_size"), nb::arg("hidden_size"), nb::arg("num_layers") = 1, nb::arg("nonlinearity") = "tanh",
+      nb::arg("bias") = true, nb::arg("batch_first") = false, nb::arg("dropout") = 0.0,
+      nb::arg("bidirectional") = false, nb::kw_only(), nb::arg("device").none() = DeviceArgument{nb::none()},
+      nb::arg("dtype") = DType::f32);
+  recurrent_settings(rnn);
+  fixed(rnn, "nonlinearity", [](const nn::RNN& self) { return self.options().relu ? "relu" : "tanh"; });
   rnn.def("forward", with_state<nn::RNN>, nb::arg("x"), nb::arg("hx") = nb::none(), nb::sig(kStateSignature),
           "The output [T, B, D · H], and the last states [layers · D, B, H].");
 
@@ -155,7 +180,20 @@ void bind_sequence_layers(nb::module_& m) {
                                ">>> output, (h, c) = gb.nn.LSTM(3, 4)(gb.ones((5, 2, 3)))\n>>> output.shape, c.shape\n"
                                "((5, 2, 4), (1, 2, 4))\n";
   nb::class_<nn::LSTM, nn::Module> lstm(m, "LSTM", lstm_doc.c_str());
-  bind_recurrent(lstm, nb::arg("proj_size") = 0, set_projection);
+  lstm.def(
+      "__init__",
+      [](nn::LSTM* self, int64_t input_size, int64_t hidden_size, int64_t num_layers, bool bias, bool batch_first,
+         double dropout, bool bidirectional, int64_t proj_size, DeviceArgument device, DType dtype) {
+        nn::RecurrentOptions options =
+            recurrent_options(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional);
+        options.proj_size = proj_size;
+        new (self) nn::LSTM(factory(device, dtype), options);
+      },
+      nb::arg("input_size"), nb::arg("hidden_size"), nb::arg("num_layers") = 1, nb::arg("bias") = true,
+      nb::arg("batch_first") = false, nb::arg("dropout") = 0.0, nb::arg("bidirectional") = false,
+      nb::arg("proj_size") = 0, nb::kw_only(), nb::arg("device").none() = DeviceArgument{nb::none()},
+      nb::arg("dtype") = DType::f32);
+  recurrent_settings(lstm);
   lstm.def("forward", with_cell, nb::arg("x"), nb::arg("hx") = nb::none(),
            nb::sig("def forward(self, x: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> "
                    "tuple[Tensor, tuple[Tensor, Tensor]]"),
@@ -172,17 +210,13 @@ void bind_sequence_layers(nb::module_& m) {
       "__init__",
       [](nn::GRU* self, int64_t input_size, int64_t hidden_size, int64_t num_layers, bool bias, bool batch_first,
          double dropout, bool bidirectional, DeviceArgument device, DType dtype) {
-        new (self) nn::GRU(factory(device, dtype), {.input_size = input_size,
-                                                    .hidden_size = hidden_size,
-                                                    .num_layers = num_layers,
-                                                    .bias = bias,
-                                                    .batch_first = batch_first,
-                                                    .dropout = dropout,
-                                                    .bidirectional = bidirectional});
+        new (self) nn::GRU(factory(device, dtype), recurrent_options(input_size, hidden_size, num_layers, bias,
+                                                                     batch_first, dropout, bidirectional));
       },
       nb::arg("input_size"), nb::arg("hidden_size"), nb::arg("num_layers") = 1, nb::arg("bias") = true,
-      nb::arg("batch_first") = false, nb::arg("dropout") = 0.0, nb::arg("bidirectional") = false,
+      nb::arg("batch_first") = false, nb::arg("dropout") = 0.0, nb::arg("bidirectional") = false, nb::kw_only(),
       nb::arg("device").none() = DeviceArgument{nb::none()}, nb::arg("dtype") = DType::f32);
+  recurrent_settings(gru);
   gru.def("forward", with_state<nn::GRU>, nb::arg("x"), nb::arg("hx") = nb::none(), nb::sig(kStateSignature),
           "The output [T, B, D · H], and the last states [layers · D, B, H].");
   bind_attention(m);

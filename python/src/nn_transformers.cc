@@ -1,18 +1,17 @@
 // Layers of a transformer; stacks of them are gabbro/nn/stacks.py.
 #include "gabbro/nn/transformer.h"
 
-#include "python/src/nn.h"
+#include "python/src/settings.h"
 
 namespace gabbro::python {
 namespace {
 
-// A layer that knows what it was made with.
+// A layer that knows the name of its activation.
 template <class L>
 struct Repeatable : L {
   Repeatable(const nn::Factory& make, const nn::TransformerLayerOptions& options, std::string function)
-      : L(make, options), chosen(options), activation(std::move(function)) {}
+      : L(make, options), activation(std::move(function)) {}
 
-  nn::TransformerLayerOptions chosen;
   std::string activation;
 };
 using EncoderLayer = Repeatable<nn::TransformerEncoderLayer>;
@@ -27,7 +26,7 @@ std::function<Tensor(const Tensor&)> activation(const std::string& name) {
 
 template <class L>
 nb::dict layer_arguments(const L& layer) {
-  const nn::TransformerLayerOptions& o = layer.chosen;
+  const nn::TransformerLayerOptions& o = layer.options();
   nb::dict result;
   result["d_model"] = o.d_model;
   result["nhead"] = o.nhead;
@@ -45,6 +44,27 @@ nb::dict layer_arguments(const L& layer) {
 
 nn::AttentionMasks masks(const OptionalTensor& keys, const OptionalTensor& attention, bool causal) {
   return {.keys = or_none(keys), .attention = or_none(attention), .causal = causal};
+}
+
+// norm_first and the activation count in the next call; the rest shaped the parameters and modules inside of it.
+template <class L>
+void layer_settings(nb::class_<L, nn::Module>& layer) {
+  using Options = nn::TransformerLayerOptions;
+  option(layer, "norm_first", &Options::norm_first);
+  setting_of<std::string>(
+      layer, "activation", +[](const L& self) { return self.activation; },
+      +[](L& self, std::string name) {
+        Options options = self.options();
+        options.activation = activation(name);
+        self.set_options(options);
+        self.activation = std::move(name);
+      });
+  fixed(layer, "d_model", [](const L& self) { return self.options().d_model; });
+  fixed(layer, "nhead", [](const L& self) { return self.options().nhead; });
+  fixed(layer, "dim_feedforward", [](const L& self) { return self.options().dim_feedforward; });
+  fixed(layer, "layer_norm_eps", [](const L& self) { return self.options().layer_norm_eps; });
+  fixed(layer, "batch_first", [](const L& self) { return self.options().batch_first; });
+  fixed(layer, "bias", [](const L& self) { return self.options().bias; });
 }
 
 template <class L>
@@ -73,6 +93,7 @@ nb::class_<L, nn::Module> bind_layer(nb::module_& m, const char* name, const cha
           nb::arg("norm_first") = false, nb::arg("bias") = true, nb::arg("device").none() = DeviceArgument{nb::none()},
           nb::arg("dtype") = DType::f32)
       .def("_arguments", layer_arguments<L>, nb::sig("def _arguments(self) -> dict[str, Any]"));
+  layer_settings(layer);
   return layer;
 }
 

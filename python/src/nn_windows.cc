@@ -3,7 +3,7 @@
 #include "gabbro/nn/pool.h"
 
 #include "python/src/interpolation.h"
-#include "python/src/nn.h"
+#include "python/src/settings.h"
 
 namespace gabbro::python {
 namespace {
@@ -27,6 +27,34 @@ void set_padding(nn::ConvModuleOptions& options, const Padding& padding) {
   } else if (*name != "valid") {
     throw bad_input("[conv] padding is 'same', 'valid' or numbers, not '{}'", *name);
   }
+}
+
+const char* mode_name(nn::PaddingMode mode) {
+  if (mode == nn::PaddingMode::kZeros) return "zeros";
+  return mode == nn::PaddingMode::kReflect ? "reflect" : "replicate";
+}
+
+std::vector<int64_t> for_each_axis(const std::vector<int64_t>& numbers, int axes) {
+  return numbers.size() == 1 ? std::vector<int64_t>(static_cast<size_t>(axes), numbers[0]) : numbers;
+}
+
+// PyTorch pads by what a layer was made with where it does not pad with zeros, whatever is set later.
+void require_zeros(const nn::ConvModuleOptions& options, const char* name, bool unchanged) {
+  if (unchanged || options.padding_mode == nn::PaddingMode::kZeros) return;
+  throw nb::attribute_error(fmt::format("[conv] {} of a layer with padding_mode '{}' is chosen when it is made", name,
+                                        mode_name(options.padding_mode))
+                                .c_str());
+}
+
+// Attributes of convolutions of both kinds. `several`: they have several axes.
+template <class Options, class Class>
+void conv_settings(Class& conv, bool several) {
+  using L = typename Class::Type;
+  fixed(conv, "in_channels", [](const L& self) { return self.options().in_channels; });
+  fixed(conv, "out_channels", [](const L& self) { return self.options().out_channels; });
+  fixed(conv, "kernel_size", [](const L& self) { return numbers_object(self.options().kernel_size, false); });
+  numbers_option(conv, "stride", &Options::stride, several);
+  option(conv, "groups", &Options::groups);
 }
 
 template <int axes>
@@ -82,6 +110,33 @@ ValueError
       nb::arg("dtype") = DType::f32);
   tensor_member(conv, "weight", &Conv::weight);
   tensor_member(conv, "bias", &Conv::bias, true);
+  conv_settings<nn::ConvModuleOptions>(conv, axes > 1);
+  fixed(conv, "padding_mode", [](const Conv& self) { return mode_name(self.options().padding_mode); });
+  setting_of<const Padding&>(
+      conv, "padding",
+      +[](const Conv& self) -> nb::object {
+        const nn::ConvModuleOptions& o = self.options();
+        return o.same ? nb::object(nb::str("same")) : numbers_object(o.padding, axes > 1);
+      },
+      +[](Conv& self, const Padding& value) {
+        nn::ConvModuleOptions options = self.options();
+        options.same = false;
+        options.padding = {0};
+        set_padding(options, value);
+        require_zeros(
+            self.options(), "padding",
+            options.same == self.options().same && for_each_axis(options.padding, axes) == self.options().padding);
+        self.set_options(options);
+      });
+  setting_of<const Integers&>(
+      conv, "dilation", +[](const Conv& self) { return numbers_object(self.options().dilation, axes > 1); },
+      +[](Conv& self, const Integers& value) {
+        nn::ConvModuleOptions options = self.options();
+        options.dilation = value.values;
+        require_zeros(self.options(), "dilation",
+                      !options.same || for_each_axis(value.values, axes) == self.options().dilation);
+        self.set_options(options);
+      });
 }
 
 void bind_transposed(nb::module_& m) {
@@ -111,10 +166,19 @@ void bind_transposed(nb::module_& m) {
       },
       nb::arg("in_channels"), nb::arg("out_channels"), nb::arg("kernel_size"), nb::arg("stride") = Integers{{1}},
       nb::arg("padding") = Integers{{0}}, nb::arg("output_padding") = Integers{{0}}, nb::arg("groups") = 1,
-      nb::arg("bias") = true, nb::arg("dilation") = Integers{{1}},
+      nb::arg("bias") = true, nb::arg("dilation") = Integers{{1}}, nb::kw_only(),
       nb::arg("device").none() = DeviceArgument{nb::none()}, nb::arg("dtype") = DType::f32);
   tensor_member(conv, "weight", &nn::ConvTranspose2d::weight);
   tensor_member(conv, "bias", &nn::ConvTranspose2d::bias, true);
+  conv_settings<nn::ConvTransposeOptions>(conv, true);
+  numbers_option(conv, "padding", &nn::ConvTransposeOptions::padding);
+  numbers_option(conv, "output_padding", &nn::ConvTransposeOptions::output_padding);
+  numbers_option(conv, "dilation", &nn::ConvTransposeOptions::dilation);
+  absent(conv, "padding_mode", "zeros");
+}
+
+nb::object stride_object(const std::vector<int64_t>& stride, bool one_is_int) {
+  return stride.empty() ? nb::object(nb::none()) : numbers_object(stride, one_is_int);
 }
 
 template <class P>
@@ -126,40 +190,92 @@ void bind_pool(nb::module_& m, const char* name, const char* example) {
       mean ? "mean" : "largest element", std::string(mean ? "avg" : "max") + "_pool" + std::string(name).substr(7),
       name, example);
   nb::class_<P, nn::Layer> pool(m, name, doc.c_str());
-  const auto stride_of = [](const std::optional<Integers>& stride) {
-    return stride ? stride->values : std::vector<int64_t>{};
-  };
   if (mean) {
     pool.def(
         "__init__",
-        [stride_of](P* self, const Integers& kernel_size, const std::optional<Integers>& stride,
-                    const Integers& padding, bool count_include_pad) {
+        [](P* self, const Integers& kernel_size, const std::optional<Integers>& stride, const Integers& padding,
+           bool ceil_mode, bool count_include_pad) {
+          require_floor(ceil_mode);
           new (self) P({.kernel = kernel_size.values,
-                        .stride = stride_of(stride),
+                        .stride = stride.value_or(kernel_size).values,
                         .padding = padding.values,
                         .counts_padding = count_include_pad});
         },
         nb::arg("kernel_size"), nb::arg("stride") = nb::none(), nb::arg("padding") = Integers{{0}},
-        nb::arg("count_include_pad") = true);
+        nb::arg("ceil_mode") = false, nb::arg("count_include_pad") = true);
+    option(pool, "count_include_pad", &PoolOptions::counts_padding);
+    absent(pool, "divisor_override");
   } else {
     pool.def(
         "__init__",
-        [stride_of](P* self, const Integers& kernel_size, const std::optional<Integers>& stride,
-                    const Integers& padding, const Integers& dilation) {
+        [](P* self, const Integers& kernel_size, const std::optional<Integers>& stride, const Integers& padding,
+           const Integers& dilation, bool return_indices, bool ceil_mode) {
+          require_floor(ceil_mode);
+          require_values(return_indices);
           new (self) P({.kernel = kernel_size.values,
-                        .stride = stride_of(stride),
+                        .stride = stride.value_or(kernel_size).values,
                         .padding = padding.values,
                         .dilation = dilation.values});
         },
         nb::arg("kernel_size"), nb::arg("stride") = nb::none(), nb::arg("padding") = Integers{{0}},
-        nb::arg("dilation") = Integers{{1}});
+        nb::arg("dilation") = Integers{{1}}, nb::arg("return_indices") = false, nb::arg("ceil_mode") = false);
+    numbers_option(pool, "dilation", &PoolOptions::dilation);
+    absent(pool, "return_indices", false);
   }
+  const bool one_is_int = std::string_view(name) != "AvgPool1d";  // as PyTorch shows them
+  numbers_option(pool, "kernel_size", &PoolOptions::kernel, one_is_int);
+  numbers_option(pool, "padding", &PoolOptions::padding, one_is_int);
+  setting_of<std::optional<Integers>>(
+      pool, "stride",
+      one_is_int ? +[](const P& self) { return stride_object(self.options().stride, true); }
+                 : +[](const P& self) { return stride_object(self.options().stride, false); },
+      +[](P& self, std::optional<Integers> value) {
+        PoolOptions options = self.options();
+        options.stride = value ? value->values : std::vector<int64_t>{};
+        self.set_options(options);
+      });
+  absent(pool, "ceil_mode", false);
 }
 
-std::pair<int64_t, int64_t> height_and_width(const Integers& size) {
-  if (size.values.empty() || size.values.size() > 2)
-    throw bad_input("[size] {} numbers: one or two are wanted", size.values.size());
-  return {size.values.front(), size.values.back()};
+// Changes one of the options of an Upsample.
+template <class Change>
+void change(nn::Upsample& self, Change change) {
+  InterpolateOptions options = self.options();
+  change(options);
+  self.set_options(options);
+}
+
+void upsample_settings(nb::class_<nn::Upsample, nn::Layer>& upsample) {
+  using L = nn::Upsample;
+  setting_of<std::optional<Integers>>(
+      upsample, "size", +[](const L& self) { return stride_object(self.options().size, true); },
+      +[](L& self, std::optional<Integers> value) {
+        change(self, [&](InterpolateOptions& o) { o.size = value ? value->values : std::vector<int64_t>{}; });
+      });
+  setting_of<std::optional<Factors>>(
+      upsample, "scale_factor",
+      +[](const L& self) -> nb::object {
+        const std::vector<double>& factors = self.options().scale_factor;
+        if (factors.empty()) return nb::none();
+        return factors.size() == 1 ? nb::cast(factors[0]) : nb::tuple(nb::cast(factors));
+      },
+      +[](L& self, std::optional<Factors> value) {
+        change(self,
+               [&](InterpolateOptions& o) { o.scale_factor = value ? factors_of(*value) : std::vector<double>{}; });
+      });
+  setting_of<std::string>(
+      upsample, "mode", +[](const L& self) { return interpolation_name(self.options().mode); },
+      +[](L& self, std::string value) { change(self, [&](InterpolateOptions& o) { o.mode = interpolation(value); }); });
+  setting_of<std::optional<bool>>(
+      upsample, "align_corners", +[](const L& self) { return self.options().align_corners; },
+      +[](L& self, std::optional<bool> value) {
+        change(self, [&](InterpolateOptions& o) { o.align_corners = value.value_or(false); });
+      });
+  setting_of<std::optional<bool>>(
+      upsample, "recompute_scale_factor", +[](const L& self) { return self.options().recompute_scale_factor; },
+      +[](L& self, std::optional<bool> value) {
+        change(self, [&](InterpolateOptions& o) { o.recompute_scale_factor = value.value_or(false); });
+      });
 }
 
 }  // namespace
@@ -175,21 +291,22 @@ void bind_window_layers(nb::module_& m) {
   bind_pool<nn::AvgPool1d>(m, "AvgPool1d", "(1, 1, 4)");
   bind_pool<nn::AvgPool2d>(m, "AvgPool2d", "(1, 1, 4, 4)");
   bind_pool<nn::AvgPool3d>(m, "AvgPool3d", "(1, 1, 4, 4, 4)");
-  nb::class_<nn::AdaptiveAvgPool2d, nn::Layer>(m, "AdaptiveAvgPool2d",
-                                               R"(Means over windows, so that an image of this size comes out.
+  nb::class_<nn::AdaptiveAvgPool2d, nn::Layer> adaptive(m, "AdaptiveAvgPool2d",
+                                                        R"(Means over windows, so that an image of this size comes out.
 
 >>> gb.nn.AdaptiveAvgPool2d(1)(gb.ones((2, 3, 5, 7))).shape
 (2, 3, 1, 1)
-)")
-      .def(
-          "__init__",
-          [](nn::AdaptiveAvgPool2d* self, const Integers& output_size) {
-            const auto [height, width] = height_and_width(output_size);
-            new (self) nn::AdaptiveAvgPool2d(height, width);
-          },
-          nb::arg("output_size"));
-  nb::class_<nn::Upsample, nn::Layer>(m, "Upsample",
-                                      R"([N, C, H, W] resized, to a size or by a factor, as `interpolate` does it.
+)");
+  adaptive.def(
+      "__init__",
+      [](nn::AdaptiveAvgPool2d* self, const Integers& size) { new (self) nn::AdaptiveAvgPool2d(size.values); },
+      nb::arg("output_size"));
+  setting_of<const Integers&>(
+      adaptive, "output_size", +[](const nn::AdaptiveAvgPool2d& self) { return numbers_object(self.size()); },
+      +[](nn::AdaptiveAvgPool2d& self, const Integers& value) { self.set_size(value.values); });
+  nb::class_<nn::Upsample, nn::Layer> upsample(
+      m, "Upsample",
+      R"([N, C, H, W] resized, to a size or by a factor, as `interpolate` does it.
 
 Parameters
 ----------
@@ -208,15 +325,16 @@ ValueError
 
 >>> gb.nn.Upsample(scale_factor=2)(gb.ones((1, 1, 2, 3))).shape
 (1, 1, 4, 6)
-)")
-      .def(
-          "__init__",
-          [](nn::Upsample* self, const std::optional<Integers>& size, const std::optional<Factors>& scale_factor,
-             const std::string& mode, std::optional<bool> align_corners, std::optional<bool> recompute) {
-            new (self) nn::Upsample(interpolate_options(size, scale_factor, mode, align_corners, recompute));
-          },
-          nb::arg("size") = nb::none(), nb::arg("scale_factor") = nb::none(), nb::arg("mode") = "nearest",
-          nb::arg("align_corners") = nb::none(), nb::arg("recompute_scale_factor") = nb::none());
+)");
+  upsample.def(
+      "__init__",
+      [](nn::Upsample* self, const std::optional<Integers>& size, const std::optional<Factors>& scale_factor,
+         const std::string& mode, std::optional<bool> align_corners, std::optional<bool> recompute) {
+        new (self) nn::Upsample(interpolate_options(size, scale_factor, mode, align_corners, recompute));
+      },
+      nb::arg("size") = nb::none(), nb::arg("scale_factor") = nb::none(), nb::arg("mode") = "nearest",
+      nb::arg("align_corners") = nb::none(), nb::arg("recompute_scale_factor") = nb::none());
+  upsample_settings(upsample);
 }
 
 }  // namespace gabbro::python

@@ -78,7 +78,23 @@ Tensor glu(const Tensor& x, int64_t axis) {
   return slice(x, index, 0, length / 2) * sigmoid(slice(x, index, length / 2, length / 2));
 }
 
-PReLU::PReLU(const Factory& make, int64_t parameters, double slope) {
+int64_t implied_axis(const char* op, const Tensor& x, std::optional<int64_t> axis) {
+  if (axis) return *axis;
+  require_defined(op, x);
+  if (x.shape().rank() > 2)
+    throw bad_input("[{}] dim is needed for a tensor of {} axes: {}", op, x.shape().rank(), x.shape().to_string());
+  return -1;
+}
+
+Tensor softmax_along(const Tensor& x, std::optional<int64_t> axis) {
+  return softmax(x, implied_axis("softmax", x, axis));
+}
+
+Tensor log_softmax_along(const Tensor& x, std::optional<int64_t> axis) {
+  return log_softmax(x, implied_axis("log_softmax", x, axis));
+}
+
+PReLU::PReLU(const Factory& make, int64_t parameters, double slope) : first_slope_(slope) {
   add_parameter("weight", weight, init::constant(make, Shape{parameters}, slope));
 }
 
@@ -96,6 +112,6 @@ Tensor PReLU::forward(const Tensor& x) {
   return where(above, x, slope * where(above, zero, x));
 }
 
-Tensor Flatten::forward(const Tensor& x) { return flatten(x, first_, last_); }
+Tensor Flatten::forward(const Tensor& x) { return flatten(x, options_.first, options_.last); }
 
 }  // namespace gabbro::nn

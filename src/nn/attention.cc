@@ -75,6 +75,16 @@ MultiheadAttention::MultiheadAttention(const Factory& make, const MultiheadAtten
   add_module("out_proj", out_proj);
 }
 
+void MultiheadAttention::set_options(const MultiheadAttentionOptions& o) {
+  require_probability("multihead_attention", o.dropout);
+  if (o.num_heads < 1 || options_.embed_dim % o.num_heads != 0)
+    throw bad_input("[multihead_attention] {} features do not divide into {} heads", options_.embed_dim, o.num_heads);
+  options_.num_heads = o.num_heads;
+  options_.dropout = o.dropout;
+  options_.add_zero_attn = o.add_zero_attn;
+  options_.batch_first = o.batch_first;
+}
+
 // Each [B, length, E].
 std::vector<Tensor> MultiheadAttention::projected(const Tensor& query, const Tensor& key, const Tensor& value) const {
   const int64_t e = options_.embed_dim;

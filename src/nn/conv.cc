@@ -33,30 +33,43 @@ Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias, cons
 }  // namespace
 
 template <int axes>
-ConvNd<axes>::ConvNd(const Factory& make, const ConvModuleOptions& o)
-    : chosen_(o),
-      options_{.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups},
-      padding_mode_(o.padding_mode) {
+ConvNd<axes>::ConvNd(const Factory& make, const ConvModuleOptions& o) : chosen_(o), padding_mode_(o.padding_mode) {
   const Shape shape = weight_shape(o.out_channels, o.in_channels, o.groups, o.kernel_size, axes);
+  chosen_.kernel_size = for_axes("kernel_size", o.kernel_size, axes);
+  chosen_.stride = for_axes("stride", o.stride, axes);
+  chosen_.padding = for_axes("padding", o.padding, axes);
+  chosen_.dilation = for_axes("dilation", o.dilation, axes);
+  set_options(chosen_);
+  add_parameter("weight", weight, init::within_fan_in(make, shape, shape));
+  if (o.bias) add_parameter("bias", bias, init::within_fan_in(make, Shape{o.out_channels}, shape));
+}
+
+template <int axes>
+void ConvNd<axes>::set_options(const ConvModuleOptions& o) {
   const std::vector<int64_t> stride = for_axes("stride", o.stride, axes),
                              padding = for_axes("padding", o.padding, axes),
                              dilation = for_axes("dilation", o.dilation, axes);
+  std::vector<std::pair<int64_t, int64_t>> widths;
   bool uneven = false;
   for (size_t i = 0; i < axes; ++i) {
-    const int64_t total = o.same ? dilation[i] * (shape[static_cast<int>(i) + 2] - 1) : 2 * padding[i];
+    const int64_t total = o.same ? dilation[i] * (chosen_.kernel_size[i] - 1) : 2 * padding[i];
     if (o.same && stride[i] != 1) throw bad_input("[conv] a stride of {} does not keep the lengths", stride[i]);
-    widths_.emplace_back(total / 2, total - total / 2);
+    widths.emplace_back(total / 2, total - total / 2);
     uneven = uneven || total % 2 != 0;
   }
+  ConvOptions options{.stride = o.stride, .padding = {0}, .dilation = o.dilation, .groups = o.groups};
   if (padding_mode_ == PaddingMode::kZeros && !uneven) {
-    options_.padding.clear();
-    for (const auto& [before, after] : widths_) options_.padding.push_back(before);
-    widths_.clear();
-  } else {
-    options_.padding = {0};
+    options.padding.clear();
+    for (const auto& [before, after] : widths) options.padding.push_back(before);
+    widths.clear();
   }
-  add_parameter("weight", weight, init::within_fan_in(make, shape, shape));
-  if (o.bias) add_parameter("bias", bias, init::within_fan_in(make, Shape{o.out_channels}, shape));
+  chosen_.stride = o.stride;
+  chosen_.padding = o.padding;
+  chosen_.dilation = o.dilation;
+  chosen_.groups = o.groups;
+  chosen_.same = o.same;
+  options_ = std::move(options);
+  widths_ = std::move(widths);
 }
 
 template <int axes>
@@ -74,11 +87,25 @@ template class ConvNd<1>;
 template class ConvNd<2>;
 template class ConvNd<3>;
 
-ConvTranspose2d::ConvTranspose2d(const Factory& make, const ConvTransposeOptions& o)
-    : chosen_(o), options_{.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups} {
+ConvTranspose2d::ConvTranspose2d(const Factory& make, const ConvTransposeOptions& o) : chosen_(o) {
   const Shape shape = weight_shape(o.in_channels, o.out_channels, o.groups, o.kernel_size, 2);
+  chosen_.kernel_size = for_axes("kernel_size", o.kernel_size, 2);
+  chosen_.stride = for_axes("stride", o.stride, 2);
+  chosen_.padding = for_axes("padding", o.padding, 2);
+  chosen_.output_padding = for_axes("output_padding", o.output_padding, 2);
+  chosen_.dilation = for_axes("dilation", o.dilation, 2);
+  set_options(chosen_);
   add_parameter("weight", weight, init::within_fan_in(make, shape, shape));  // PyTorch too takes axis 1 for the fan
   if (o.bias) add_parameter("bias", bias, init::within_fan_in(make, Shape{o.out_channels}, shape));
+}
+
+void ConvTranspose2d::set_options(const ConvTransposeOptions& o) {
+  chosen_.stride = o.stride;
+  chosen_.padding = o.padding;
+  chosen_.output_padding = o.output_padding;
+  chosen_.dilation = o.dilation;
+  chosen_.groups = o.groups;
+  options_ = {.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .groups = o.groups};
 }
 
 Tensor ConvTranspose2d::forward(const Tensor& x) {

@@ -13,6 +13,7 @@ Tensor dropout(const Tensor& x, double p, bool training, Generator& generator, c
   require_plain("dropout", x);
   require_probability("dropout", p);
   if (!training || p == 0) return x;
+  if (!is_floating(x.dtype())) throw bad_input("[dropout] x is {}, not of a floating dtype", dtype_name(x.dtype()));
   const Tensor numbers = rand(generator.next_key(x.device()), mask);
   const Tensor kept = greater_equal(numbers, weak(numbers, p));
   return where(kept, p < 1 ? x / (1 - p) : x, weak(x, 0));
@@ -22,6 +23,11 @@ Dropout::Dropout(const Factory& make, double p) : generator_(make.generator), p_
   require_probability("dropout", p);
 }
 
+void Dropout::set_p(double p) {
+  require_probability("dropout", p);
+  p_ = p;
+}
+
 Tensor Dropout::forward(const Tensor& x) {
   require_defined("dropout", x);
   return dropout(x, p_, is_training(), *generator_, x.shape());
@@ -29,6 +35,11 @@ Tensor Dropout::forward(const Tensor& x) {
 
 Dropout2d::Dropout2d(const Factory& make, double p) : generator_(make.generator), p_(p) {
   require_probability("dropout2d", p);
+}
+
+void Dropout2d::set_p(double p) {
+  require_probability("dropout2d", p);
+  p_ = p;
 }
 
 Tensor Dropout2d::forward(const Tensor& x) {

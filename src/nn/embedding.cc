@@ -9,19 +9,32 @@
 
 namespace gabbro::nn {
 
-Embedding::Embedding(const Factory& make, const EmbeddingOptions& o) : padding_(o.padding_idx) {
+namespace {
+
+std::optional<int64_t> checked_padding(std::optional<int64_t> padding, int64_t rows) {
+  if (!padding) return padding;
+  if (*padding < -rows || *padding >= rows)
+    throw bad_input("[embedding] padding_idx {} is not in a table of {} rows", *padding, rows);
+  return *padding < 0 ? *padding + rows : *padding;
+}
+
+}  // namespace
+
+Embedding::Embedding(const Factory& make, const EmbeddingOptions& o) {
   const int64_t rows = o.num_embeddings;
   if (rows < 1 || o.embedding_dim < 0) throw bad_input("[embedding] a table of {} rows of {}", rows, o.embedding_dim);
+  padding_ = checked_padding(o.padding_idx, rows);
   Tensor table = init::normal(make, Shape{rows, o.embedding_dim});
   if (padding_) {
-    if (*padding_ < -rows || *padding_ >= rows)
-      throw bad_input("[embedding] padding_idx {} is not in a table of {} rows", *padding_, rows);
-    if (*padding_ < 0) *padding_ += rows;
     const Tensor places = iota(make.device, rows, DType::i32);
     table = where(reshape(equal(places, weak(places, *padding_)), Shape{rows, 1}), weak(table, 0), table);
     eval(std::span(&table, 1));
   }
   add_parameter("weight", weight, table);
+}
+
+void Embedding::set_padding_idx(std::optional<int64_t> padding_idx) {
+  padding_ = checked_padding(padding_idx, weight.shape()[0]);
 }
 
 Tensor Embedding::forward(const Tensor& ids) {

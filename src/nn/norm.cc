@@ -15,6 +15,15 @@ Shape checked_shape(const char* op, const std::vector<int64_t>& lengths) {
   return Shape(lengths);
 }
 
+// For a layer whose weight may be of these axes.
+Shape fitting_shape(const char* op, const std::vector<int64_t>& lengths, const Tensor& weight) {
+  const Shape shape = checked_shape(op, lengths);
+  if (weight.defined() && !(weight.shape() == shape))
+    throw bad_input("[{}] a normalized shape of {} for a weight of {}", op, shape.to_string(),
+                    weight.shape().to_string());
+  return shape;
+}
+
 // x [..., shape...] as [..., elements of shape].
 Tensor with_flat_end(const char* op, const Tensor& x, const Shape& shape) {
   require_dtype(op, x, kReal);
@@ -45,7 +54,7 @@ BatchNorm::BatchNorm(const Factory& make, const BatchNormOptions& o, int least_r
 }
 
 Tensor BatchNorm::from_batch(const Tensor& x) {
-  const bool tracked = is_training() && options_.track_running_stats;
+  const bool tracked = is_training() && options_.track_running_stats && running_mean.defined();
   const Tensor none = full(x.device(), Shape{options_.num_features}, 0, DType::f32);
   const Tensor old_mean = tracked ? cast(running_mean, DType::f32) : none;
   const Tensor old_var = tracked ? cast(running_var, DType::f32) : none;
@@ -77,7 +86,7 @@ Tensor BatchNorm::forward(const Tensor& x) {
         "[batch_norm] x {} where {} channels in {} axes are wanted", x.shape().to_string(), options_.num_features,
         least_rank_ == most_rank_ ? fmt::format("{}", least_rank_) : fmt::format("{} or {}", least_rank_, most_rank_));
   }
-  if (is_training() || !options_.track_running_stats) return from_batch(x);
+  if (is_training() || !running_mean.defined()) return from_batch(x);
   return batch_norm(x, {.mean = running_mean,
                         .variance = running_var,
                         .weight = weight,
@@ -86,10 +95,16 @@ Tensor BatchNorm::forward(const Tensor& x) {
 }
 
 LayerNorm::LayerNorm(const Factory& make, const LayerNormOptions& o)
-    : shape_(checked_shape("layer_norm", o.normalized_shape)), eps_(o.eps) {
+    : options_(o), shape_(checked_shape("layer_norm", o.normalized_shape)) {
   if (!o.elementwise_affine) return;
   add_parameter("weight", weight, init::ones(make, shape_));
   if (o.bias) add_parameter("bias", bias, init::zeros(make, shape_));
+}
+
+void LayerNorm::set_options(const LayerNormOptions& o) {
+  shape_ = fitting_shape("layer_norm", o.normalized_shape, weight);
+  options_.normalized_shape = o.normalized_shape;
+  options_.eps = o.eps;
 }
 
 Tensor LayerNorm::forward(const Tensor& x) {
@@ -97,12 +112,18 @@ Tensor LayerNorm::forward(const Tensor& x) {
     return parameter.defined() ? reshape(parameter, Shape{parameter.shape().elements()}) : Tensor();
   };
   const Tensor rows = with_flat_end("layer_norm", x, shape_);
-  return reshape(layer_norm(rows, flat(weight), flat(bias), static_cast<float>(eps_)), x.shape());
+  return reshape(layer_norm(rows, flat(weight), flat(bias), static_cast<float>(options_.eps)), x.shape());
 }
 
 RMSNorm::RMSNorm(const Factory& make, const RMSNormOptions& o)
-    : shape_(checked_shape("rms_norm", o.normalized_shape)), eps_(o.eps) {
+    : options_(o), shape_(checked_shape("rms_norm", o.normalized_shape)) {
   if (o.elementwise_affine) add_parameter("weight", weight, init::ones(make, shape_));
+}
+
+void RMSNorm::set_options(const RMSNormOptions& o) {
+  shape_ = fitting_shape("rms_norm", o.normalized_shape, weight);
+  options_.normalized_shape = o.normalized_shape;
+  options_.eps = o.eps;
 }
 
 Tensor RMSNorm::forward(const Tensor& x) {
@@ -113,7 +134,7 @@ Tensor RMSNorm::forward(const Tensor& x) {
   const Tensor factor = weight.defined()
                             ? reshape(weight.dtype() == rows.dtype() ? weight : cast(weight, DType::f32), flat)
                             : full(x.device(), flat, 1, DType::f32);
-  return cast(reshape(rms_norm(rows, factor, static_cast<float>(eps_.value_or(unit))), x.shape()), x.dtype());
+  return cast(reshape(rms_norm(rows, factor, static_cast<float>(options_.eps.value_or(unit))), x.shape()), x.dtype());
 }
 
 GroupNorm::GroupNorm(const Factory& make, const GroupNormOptions& o) : options_(o) {

@@ -47,6 +47,12 @@ Recurrent::Recurrent(const Factory& make, const RecurrentOptions& o, RecurrentCe
   }
 }
 
+void Recurrent::set_options(const RecurrentOptions& o) {
+  require_probability("recurrent", o.dropout);
+  options_.batch_first = o.batch_first;
+  options_.dropout = o.dropout;
+}
+
 // x [T, B, I]; `output` becomes [T, B, H].
 Recurrent::State Recurrent::run_layer(const Tensor& x, const Weights& w, State state, bool backwards,
                                       Tensor& output) const {

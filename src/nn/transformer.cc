@@ -51,14 +51,16 @@ TransformerEncoderLayer::TransformerEncoderLayer(const Factory& make, const Tran
   add_module("linear2", linear2, make_linear(make, o.dim_feedforward, o.d_model, o.bias));
   add_module("norm1", norm1, make_norm(make, o));
   add_module("norm2", norm2, make_norm(make, o));
+  add_module("dropout1", dropout1_, std::make_shared<Dropout>(make, o.dropout));
+  add_module("dropout2", dropout2_, std::make_shared<Dropout>(make, o.dropout));
 }
 
 Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttentionMasks& masks) {
-  Dropout& drop = *dropout_;
   const Tensor h = residual(x, *norm1, options_.norm_first,
-                            [&](const Tensor& y) { return drop((*self_attn)(y, y, y, masks).output); });
-  return residual(h, *norm2, options_.norm_first,
-                  [&](const Tensor& y) { return drop((*linear2)(drop(options_.activation((*linear1)(y))))); });
+                            [&](const Tensor& y) { return (*dropout1_)((*self_attn)(y, y, y, masks).output); });
+  return residual(h, *norm2, options_.norm_first, [&](const Tensor& y) {
+    return (*dropout2_)((*linear2)((*dropout_)(options_.activation((*linear1)(y)))));
+  });
 }
 
 TransformerEncoder::TransformerEncoder(const Factory& make, const TransformerLayerOptions& options, int64_t count,
@@ -82,17 +84,21 @@ TransformerDecoderLayer::TransformerDecoderLayer(const Factory& make, const Tran
   add_module("norm1", norm1, make_norm(make, o));
   add_module("norm2", norm2, make_norm(make, o));
   add_module("norm3", norm3, make_norm(make, o));
+  add_module("dropout1", dropout1_, std::make_shared<Dropout>(make, o.dropout));
+  add_module("dropout2", dropout2_, std::make_shared<Dropout>(make, o.dropout));
+  add_module("dropout3", dropout3_, std::make_shared<Dropout>(make, o.dropout));
 }
 
 Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory, const AttentionMasks& masks,
                                            const AttentionMasks& memory_masks) {
-  Dropout& drop = *dropout_;
   Tensor h = residual(x, *norm1, options_.norm_first,
-                      [&](const Tensor& y) { return drop((*self_attn)(y, y, y, masks).output); });
-  h = residual(h, *norm2, options_.norm_first,
-               [&](const Tensor& y) { return drop((*multihead_attn)(y, memory, memory, memory_masks).output); });
-  return residual(h, *norm3, options_.norm_first,
-                  [&](const Tensor& y) { return drop((*linear2)(drop(options_.activation((*linear1)(y))))); });
+                      [&](const Tensor& y) { return (*dropout1_)((*self_attn)(y, y, y, masks).output); });
+  h = residual(h, *norm2, options_.norm_first, [&](const Tensor& y) {
+    return (*dropout2_)((*multihead_attn)(y, memory, memory, memory_masks).output);
+  });
+  return residual(h, *norm3, options_.norm_first, [&](const Tensor& y) {
+    return (*dropout3_)((*linear2)((*dropout_)(options_.activation((*linear1)(y)))));
+  });
 }
 
 TransformerDecoder::TransformerDecoder(const Factory& make, const TransformerLayerOptions& options, int64_t count,

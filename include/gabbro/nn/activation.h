@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 
 #include "gabbro/nn/module.h"
 
@@ -47,6 +48,7 @@ class ElementwiseBy : public Layer {
  public:
   explicit ElementwiseBy(Number number) : number_(number) {}
   Number number() const { return number_; }
+  void set_number(Number number) { number_ = number; }
   Tensor forward(const Tensor& x) override { return function(x, number_); }
 
  private:
@@ -64,57 +66,75 @@ struct CELU : ElementwiseBy<double, celu> {
 struct GELU : ElementwiseBy<bool, gabbro::gelu> {
   explicit GELU(bool approximate = false) : ElementwiseBy(approximate) {}  // by tanh
 };
-struct Softmax : ElementwiseBy<int64_t, gabbro::softmax> {
-  explicit Softmax(int64_t axis = -1) : ElementwiseBy(axis) {}
+// `axis`, or where none is given the last one of a vector or matrix. Throws bad_input "[op] ..." for more axes, of
+// which PyTorch takes the first or the second one.
+int64_t implied_axis(const char* op, const Tensor& x, std::optional<int64_t> axis);
+Tensor softmax_along(const Tensor& x, std::optional<int64_t> axis);
+Tensor log_softmax_along(const Tensor& x, std::optional<int64_t> axis);
+struct Softmax : ElementwiseBy<std::optional<int64_t>, softmax_along> {
+  explicit Softmax(std::optional<int64_t> axis = -1) : ElementwiseBy(axis) {}
 };
-struct LogSoftmax : ElementwiseBy<int64_t, gabbro::log_softmax> {
-  explicit LogSoftmax(int64_t axis = -1) : ElementwiseBy(axis) {}
+struct LogSoftmax : ElementwiseBy<std::optional<int64_t>, log_softmax_along> {
+  explicit LogSoftmax(std::optional<int64_t> axis = -1) : ElementwiseBy(axis) {}
 };
 struct GLU : ElementwiseBy<int64_t, glu> {
   explicit GLU(int64_t axis = -1) : ElementwiseBy(axis) {}
 };
 
+struct SoftplusOptions {
+  double beta = 1, threshold = 20;
+};
 class Softplus : public Layer {
  public:
-  explicit Softplus(double beta = 1, double threshold = 20) : beta_(beta), threshold_(threshold) {}
-  double beta() const { return beta_; }
-  double threshold() const { return threshold_; }
-  Tensor forward(const Tensor& x) override { return softplus(x, beta_, threshold_); }
+  explicit Softplus(double beta = 1, double threshold = 20) : options_{beta, threshold} {}
+  const SoftplusOptions& options() const { return options_; }
+  void set_options(const SoftplusOptions& options) { options_ = options; }
+  Tensor forward(const Tensor& x) override { return softplus(x, options_.beta, options_.threshold); }
 
  private:
-  double beta_, threshold_;
+  SoftplusOptions options_;
 };
 
+struct HardtanhOptions {
+  double low = -1, high = 1;
+};
 class Hardtanh : public Layer {
  public:
-  explicit Hardtanh(double low = -1, double high = 1) : low_(low), high_(high) {}
-  double low() const { return low_; }
-  double high() const { return high_; }
-  Tensor forward(const Tensor& x) override { return hard_tanh(x, low_, high_); }
+  explicit Hardtanh(double low = -1, double high = 1) : options_{low, high} {}
+  const HardtanhOptions& options() const { return options_; }
+  void set_options(const HardtanhOptions& options) { options_ = options; }
+  Tensor forward(const Tensor& x) override { return hard_tanh(x, options_.low, options_.high); }
 
  private:
-  double low_, high_;
+  HardtanhOptions options_;
 };
 
 // Leaky, with a slope that is learned: one, or one for each channel of x [N, C, ...] (He et al. 2015).
 class PReLU : public Layer {
  public:
   explicit PReLU(const Factory& make, int64_t parameters = 1, double slope = 0.25);
+  double first_slope() const { return first_slope_; }
   Tensor forward(const Tensor& x) override;
 
   Tensor weight;  // [1] or [C]
+
+ private:
+  double first_slope_;
 };
 
 // Axes first to last as one.
+struct FlattenOptions {
+  int64_t first = 1, last = -1;
+};
 class Flatten : public Layer {
  public:
-  explicit Flatten(int64_t first = 1, int64_t last = -1) : first_(first), last_(last) {}
-  int64_t first() const { return first_; }
-  int64_t last() const { return last_; }
+  explicit Flatten(int64_t first = 1, int64_t last = -1) : options_{first, last} {}
+  const FlattenOptions& options() const { return options_; }
+  void set_options(const FlattenOptions& options) { options_ = options; }
   Tensor forward(const Tensor& x) override;
 
  private:
-  int64_t first_, last_;
+  FlattenOptions options_;
 };
 
 }  // namespace gabbro::nn

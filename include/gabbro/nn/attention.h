@@ -27,6 +27,8 @@ class MultiheadAttention : public Module {
  public:
   MultiheadAttention(const Factory& make, const MultiheadAttentionOptions& options);
   const MultiheadAttentionOptions& options() const { return options_; }
+  // num_heads, dropout, add_zero_attn and batch_first count from the next call on; the rest shaped the parameters.
+  void set_options(const MultiheadAttentionOptions& options);
 
   struct Result {
     Tensor output;   // as the queries

@@ -27,6 +27,8 @@ class ConvNd : public Layer {
   ConvNd(const Factory& make, const ConvModuleOptions& options);
   Tensor forward(const Tensor& x) override;
   const ConvModuleOptions& options() const { return chosen_; }
+  // stride, padding, dilation and groups count from the next call on; the rest shaped the weight.
+  void set_options(const ConvModuleOptions& options);
 
   Tensor weight;  // [O, C / groups, kernel...]
   Tensor bias;    // [O], or undefined
@@ -56,6 +58,8 @@ class ConvTranspose2d : public Layer {
   ConvTranspose2d(const Factory& make, const ConvTransposeOptions& options);
   Tensor forward(const Tensor& x) override;
   const ConvTransposeOptions& options() const { return chosen_; }
+  // stride, padding, output_padding, dilation and groups count from the next call on; the rest shaped the weight.
+  void set_options(const ConvTransposeOptions& options);
 
   Tensor weight;  // [C, O / groups, kernel...]
   Tensor bias;    // [O], or undefined

@@ -19,6 +19,7 @@ class Dropout : public Layer {
   explicit Dropout(const Factory& make, double p = 0.5);
   Tensor forward(const Tensor& x) override;
   double p() const { return p_; }
+  void set_p(double p);
 
  private:
   std::shared_ptr<Generator> generator_;
@@ -31,6 +32,7 @@ class Dropout2d : public Layer {
   explicit Dropout2d(const Factory& make, double p = 0.5);
   Tensor forward(const Tensor& x) override;
   double p() const { return p_; }
+  void set_p(double p);
 
  private:
   std::shared_ptr<Generator> generator_;

@@ -17,6 +17,7 @@ class Embedding : public Layer {
   Embedding(const Factory& make, const EmbeddingOptions& options);
   Tensor forward(const Tensor& ids) override;
   std::optional<int64_t> padding_idx() const { return padding_; }
+  void set_padding_idx(std::optional<int64_t> padding_idx);  // which changes no value of the table
 
   Tensor weight;  // [V, C]
 

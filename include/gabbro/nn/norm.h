@@ -21,6 +21,8 @@ class BatchNorm : public Layer {
   BatchNorm(const Factory& make, const BatchNormOptions& options, int least_rank, int most_rank);
   Tensor forward(const Tensor& x) override;
   const BatchNormOptions& options() const { return options_; }
+  // eps, momentum and track_running_stats count from the next call on; the rest shaped the tensors.
+  void set_options(const BatchNormOptions& options) { options_ = options; }
 
   Tensor weight, bias;               // [C], or undefined
   Tensor running_mean, running_var;  // [C], or undefined
@@ -52,14 +54,14 @@ class LayerNorm : public Layer {
  public:
   LayerNorm(const Factory& make, const LayerNormOptions& options);
   Tensor forward(const Tensor& x) override;
-  const Shape& normalized_shape() const { return shape_; }
-  double eps() const { return eps_; }
+  const LayerNormOptions& options() const { return options_; }
+  void set_options(const LayerNormOptions& options);  // normalized_shape and eps
 
   Tensor weight, bias;  // [normalized_shape], or undefined
 
  private:
+  LayerNormOptions options_;
   Shape shape_;
-  double eps_;
 };
 
 struct RMSNormOptions {
@@ -71,14 +73,14 @@ class RMSNorm : public Layer {
  public:
   RMSNorm(const Factory& make, const RMSNormOptions& options);
   Tensor forward(const Tensor& x) override;
-  const Shape& normalized_shape() const { return shape_; }
-  std::optional<double> eps() const { return eps_; }
+  const RMSNormOptions& options() const { return options_; }
+  void set_options(const RMSNormOptions& options);  // normalized_shape and eps
 
   Tensor weight;  // [normalized_shape], or undefined
 
  private:
+  RMSNormOptions options_;
   Shape shape_;
-  std::optional<double> eps_;
 };
 
 struct GroupNormOptions {
@@ -91,6 +93,7 @@ class GroupNorm : public Layer {
   GroupNorm(const Factory& make, const GroupNormOptions& options);
   Tensor forward(const Tensor& x) override;
   const GroupNormOptions& options() const { return options_; }
+  void set_options(const GroupNormOptions& options) { options_ = options; }  // num_groups and eps
 
   Tensor weight, bias;  // [C], or undefined
 

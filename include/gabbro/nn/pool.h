@@ -12,6 +12,7 @@ class Pool : public Layer {
  public:
   explicit Pool(PoolOptions options) : options_(std::move(options)) {}
   const PoolOptions& options() const { return options_; }
+  void set_options(PoolOptions options) { options_ = std::move(options); }
   Tensor forward(const Tensor& x) override { return function(x, options_); }
 
  private:
@@ -26,19 +27,21 @@ using AvgPool3d = Pool<gabbro::avg_pool3d>;
 
 class AdaptiveAvgPool2d : public Layer {
  public:
-  AdaptiveAvgPool2d(int64_t height, int64_t width) : height_(height), width_(width) {}
-  int64_t height() const { return height_; }
-  int64_t width() const { return width_; }
-  Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, height_, width_); }
+  AdaptiveAvgPool2d(int64_t height, int64_t width) : size_{height, width} {}
+  explicit AdaptiveAvgPool2d(std::vector<int64_t> size) { set_size(std::move(size)); }
+  const std::vector<int64_t>& size() const { return size_; }
+  void set_size(std::vector<int64_t> size);  // height and width, or one number for both
+  Tensor forward(const Tensor& x) override { return adaptive_avg_pool2d(x, size_.front(), size_.back()); }
 
  private:
-  int64_t height_, width_;
+  std::vector<int64_t> size_;
 };
 
 class Upsample : public Layer {
  public:
   explicit Upsample(InterpolateOptions options) : options_(std::move(options)) {}
   const InterpolateOptions& options() const { return options_; }
+  void set_options(InterpolateOptions options) { options_ = std::move(options); }
   Tensor forward(const Tensor& x) override { return interpolate(x, options_); }
 
  private:

@@ -23,6 +23,8 @@ struct RecurrentOptions {
 class Recurrent : public Module {
  public:
   const RecurrentOptions& options() const { return options_; }
+  // batch_first and dropout count from the next call on; the rest shaped the parameters.
+  void set_options(const RecurrentOptions& options);
 
   struct Result {
     Tensor output;  // [T, B, D · H]: of the last layer, D directions side by side

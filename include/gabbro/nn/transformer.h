@@ -24,6 +24,8 @@ struct TransformerLayerOptions {
 class TransformerEncoderLayer : public Module {
  public:
   TransformerEncoderLayer(const Factory& make, const TransformerLayerOptions& options);
+  const TransformerLayerOptions& options() const { return options_; }
+  void set_options(const TransformerLayerOptions& options) { options_ = options; }  // activation and norm_first
   Tensor operator()(const Tensor& x, const AttentionMasks& masks = {});
 
   std::shared_ptr<MultiheadAttention> self_attn;
@@ -32,7 +34,7 @@ class TransformerEncoderLayer : public Module {
 
  private:
   TransformerLayerOptions options_;
-  std::shared_ptr<Dropout> dropout_;
+  std::shared_ptr<Dropout> dropout_, dropout1_, dropout2_;
 };
 
 // `count` layers under "layers.0" and so on, and with `norm` a last layer norm.
@@ -49,6 +51,8 @@ class TransformerEncoder : public Module {
 class TransformerDecoderLayer : public Module {
  public:
   TransformerDecoderLayer(const Factory& make, const TransformerLayerOptions& options);
+  const TransformerLayerOptions& options() const { return options_; }
+  void set_options(const TransformerLayerOptions& options) { options_ = options; }  // activation and norm_first
   Tensor operator()(const Tensor& x, const Tensor& memory, const AttentionMasks& masks = {},
                     const AttentionMasks& memory_masks = {});
 
@@ -58,7 +62,7 @@ class TransformerDecoderLayer : public Module {
 
  private:
   TransformerLayerOptions options_;
-  std::shared_ptr<Dropout> dropout_;
+  std::shared_ptr<Dropout> dropout_, dropout1_, dropout2_, dropout3_;
 };
 
 class TransformerDecoder : public Module {

@@ -139,6 +139,11 @@ class TransformerEncoder(Module):
         self.layers = ModuleList(copy.deepcopy(encoder_layer) for _ in range(num_layers))
         self.norm = norm
 
+    @property
+    def num_layers(self) -> int:
+        """How many layers there are."""
+        return len(self.layers)
+
     def forward(
         self,
         src: Tensor,
@@ -167,6 +172,11 @@ class TransformerDecoder(Module):
         super().__init__()
         self.layers = ModuleList(copy.deepcopy(decoder_layer) for _ in range(num_layers))
         self.norm = norm
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers there are."""
+        return len(self.layers)
 
     def forward(
         self,

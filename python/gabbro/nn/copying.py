@@ -20,6 +20,13 @@ def _base(kind: type[Module]) -> type[Module]:
     return next(base for base in kind.__mro__ if base.__module__ == Module.__module__)
 
 
+def _settings(module: Module) -> dict[str, Any]:
+    """The constructor's arguments as they are now: some may have been changed since."""
+    names = getattr(module, "_arguments", dict)().keys() - {"device", "dtype"}
+    values = {name: getattr(module, name) for name in names if hasattr(module, name)}
+    return {name: value for name, value in values.items() if not isinstance(value, (Tensor, Module))}
+
+
 def _members(module: Module) -> dict[str, Any]:
     """What lives in C++: tensors (name, value, whether it requires a gradient), and modules, each with the same."""
     attributes = vars(module)
@@ -43,15 +50,20 @@ def _members(module: Module) -> dict[str, Any]:
         "order": order,
         "children": children,
         "training": module.training,
+        "settings": _settings(module),
     }
 
 
 def _set_members(module: Module, members: Any) -> None:
-    if not isinstance(members, dict) or set(members) != {"tensors", "buffers", "order", "children", "training"}:
+    names = {"tensors", "buffers", "order", "children", "training"}
+    if not isinstance(members, dict) or set(members) - {"settings"} != names:
         raise ValueError(f"[unpickle] {type(module).__name__}: these are not the members of a module")
     Module.train(module, bool(members["training"]))  # before there are modules inside of it
     for name, value, requires_grad in members["tensors"]:
         _core._set_own_tensor(module, name, value, requires_grad)
+    for name, value in members.get("settings", {}).items():
+        if getattr(module, name) != value:
+            setattr(module, name, value)
     own = dict(module.named_children())
     for name, (inner, state) in members["children"].items():
         if name not in own:
