@@ -24,7 +24,7 @@ class FeedForward(nn.Module):
         self.scale = nn.Parameter(gb.ones(width))
 
     def forward(self, x: gb.Tensor) -> gb.Tensor:
-        value, gate = gb.split(self.up(x), 2, axis=-1)
+        value, gate = gb.split(self.up(x), indices_or_sections=2, axis=-1)
         return x + self.scale * self.down(swiglu(value, gate))
 
 

@@ -25,8 +25,10 @@ template <>
 struct type_caster<gabbro::python::AxisArgument> {
   NB_TYPE_CASTER(gabbro::python::AxisArgument, const_name("int | collections.abc.Sequence[int] | None"))
 
+  // A bool or a tensor is another argument in PyTorch: var(x, unbiased), max(x, other).
   bool from_python(handle source, uint32_t, cleanup_list*) noexcept {
     if (source.is_none()) return true;
+    if (PyBool_Check(source.ptr()) || nanobind::isinstance<gabbro::Tensor>(source)) return false;
     try {
       value.axes = gabbro::Axes(gabbro::python::integers("", "", source));
       return true;

@@ -53,7 +53,10 @@ nn::Factory like(const Tensor& x) {
 template <class... Arguments>
 void bind_value(nb::module_& m, const char* name,
                 Tensor (*made)(const nn::Factory&, const Shape&, const Arguments&...)) {
-  m.def(name, [made](Tensor& place, const Arguments&... arguments) {
+  const bool is_random = std::string_view(name) != "_init_constant";
+  m.def(name, [made, is_random](Tensor& place, const Arguments&... arguments) {
+    if (is_random && !is_floating(place.dtype()))
+      throw bad_input("[init] a tensor of {} does not hold these numbers", dtype_public_name(place.dtype()));
     set_place(place, made(like(place), place.shape(), arguments...));
   });
 }

@@ -32,4 +32,12 @@ inline Tensor or_none(const OptionalTensor& tensor) { return tensor.value_or(Ten
 // ops_loss.cc. "none", "mean" or "sum", as the losses have it; throws for other names.
 Reduce reduction(const char* op, const std::string& name);
 
+// Pools take PyTorch's arguments for what they cannot do where these ask for nothing.
+inline void require_floor(bool ceil_mode) {
+  if (ceil_mode) throw bad_input("[pool] ceil_mode is not supported: lengths are rounded down");
+}
+inline void require_values(bool return_indices) {
+  if (return_indices) throw bad_input("[pool] return_indices is not supported");
+}
+
 }  // namespace gabbro::python

@@ -21,7 +21,7 @@ void loss(nb::module_& m, const char* name, Loss function, const char* what, con
       [function, name](const Tensor& x, const Tensor& target, const std::string& how) {
         return function(x, target, reduction(name, how));
       },
-      nb::arg("x"), nb::arg("target"), nb::arg("reduction") = "mean",
+      nb::arg("x"), nb::arg("target"), nb::kw_only(), nb::arg("reduction") = "mean",
       fmt::format(R"({}
 
 Parameters
@@ -55,7 +55,7 @@ void class_loss(nb::module_& m, const char* name, ClassLoss function, const char
       [function, name](const Tensor& x, const Tensor& target, int32_t ignore_index, const std::string& how) {
         return function(x, target, reduction(name, how), ignore_index);
       },
-      nb::arg("x"), nb::arg("target"), nb::arg("ignore_index") = -100, nb::arg("reduction") = "mean",
+      nb::arg("x"), nb::arg("target"), nb::kw_only(), nb::arg("ignore_index") = -100, nb::arg("reduction") = "mean",
       fmt::format(R"({}
 
 Parameters

@@ -112,7 +112,7 @@ tensor([[-1.,  1.]])
         return trained.y;
       },
       nb::arg("x"), nb::arg("running_mean"), nb::arg("running_var"), nb::arg("weight") = nb::none(),
-      nb::arg("bias") = nb::none(), nb::arg("eps") = 1e-5, nb::kw_only(), nb::arg("training") = false,
+      nb::arg("bias") = nb::none(), nb::kw_only(), nb::arg("eps") = 1e-5, nb::arg("training") = false,
       nb::arg("momentum") = 0.1,
       R"(As `layer_norm`, with given moments of each channel (Ioffe and Szegedy 2015).
 

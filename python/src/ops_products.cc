@@ -196,7 +196,7 @@ ValueError
 tensor([7.])
 )");
   m.def("scaled_dot_product_attention", attended, nb::arg("query"), nb::arg("key"), nb::arg("value"),
-        nb::arg("attn_mask") = nb::none(), nb::arg("is_causal") = false, nb::arg("scale") = nb::none(),
+        nb::arg("attn_mask") = nb::none(), nb::kw_only(), nb::arg("is_causal") = false, nb::arg("scale") = nb::none(),
         R"(softmax(query · keyᵀ · scale + mask) · value (Vaswani et al. 2017), as torch.nn.functional has it.
 
 Parameters

@@ -81,9 +81,19 @@ Tensor tiled(const Tensor& x, const Integers& repetitions) { return tile(x, repe
 
 void bind_rearranging(nb::module_& m, TensorClass& tensor) {
   tensor
-      .def("repeat", repeated, nb::arg("repeats"), nb::arg("axis") = nb::none(),
-           nb::sig("def repeat(self, repeats: int | Sequence[int] | Tensor, axis: int | None = None) -> Tensor"),
-           "As `gabbro.repeat`.")
+      .def(
+          "repeat",
+          [](const Tensor& x, const nb::args& by_position, nb::handle repeats, std::optional<int64_t> axis) {
+            if (by_position.size() != 0 || repeats.is_none()) {
+              throw nb::type_error(
+                  "[repeat] say which is meant: repeats=..., as numpy.repeat has it, or tile(...), as PyTorch's "
+                  "repeat");
+            }
+            return repeated(x, repeats, axis);
+          },
+          nb::arg("by_position"), nb::arg("repeats") = nb::none(), nb::arg("axis") = nb::none(),
+          nb::sig("def repeat(self, *, repeats: int | Sequence[int] | Tensor, axis: int | None = None) -> Tensor"),
+          "As `gabbro.repeat`; PyTorch's repeat is `tile`.")
       .def("tile", tiled, nb::arg("repetitions"), "As `gabbro.tile`.")
       .def("roll", rolled, nb::arg("shift"), nb::arg("axis") = nb::none(), "As `gabbro.roll`.")
       .def("flip", flipped, nb::arg("axis") = nb::none(), "As `gabbro.flip`.");

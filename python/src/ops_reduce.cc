@@ -94,6 +94,18 @@ Tensor nonzeros(const Tensor& x, const Axes& axes, bool keepdims) {
   return cast(sum(cast(x, DType::boolean), axes, keepdims), DType::i32);
 }
 
+// keepdims has no place: PyTorch's method takes more axes there.
+void counting(Scope& scope) {
+  const auto body = [](const Tensor& x, const AxisArgument& axis, bool keepdims) {
+    return nonzeros(x, axis.axes, keepdims);
+  };
+  const Words words{"How many elements over axes are not zero.", "tensor([2, 2])", "int32"};
+  scope.m.def("count_nonzero", body, nb::arg("x"), nb::arg("axis") = nb::none(), nb::kw_only(),
+              nb::arg("keepdims") = false, documentation("count_nonzero", words).c_str());
+  scope.tensor.def("count_nonzero", body, nb::arg("axis") = nb::none(), nb::kw_only(), nb::arg("keepdims") = false,
+                   "As `gabbro.count_nonzero`.");
+}
+
 }  // namespace
 
 void bind_reductions(nb::module_& m, TensorClass& tensor) {
@@ -119,7 +131,7 @@ void bind_reductions(nb::module_& m, TensorClass& tensor) {
             {"Whether one element over axes is true (not zero); of nothing False.", "tensor([ True,  True])", "bool"});
   reduction(scope, "all", all,
             {"Whether all elements over axes are true (not zero); of nothing True.", "tensor([ True,  True])", "bool"});
-  reduction(scope, "count_nonzero", nonzeros, {"How many elements over axes are not zero.", "tensor([2, 2])", "int32"});
+  counting(scope);
   spread(scope, "var", var,
          {"The variance over axes: sum((x - mean)²) / (count - correction).", "tensor([0.25, 1.  ])", kFraction});
   spread(scope, "std", gabbro::std,

@@ -84,33 +84,37 @@ ValueError
 {}
 )",
       mean ? "mean" : "largest element",
-      mean ? "count_include_pad : bool\n    Divides by all of the window's elements, not by those inside of `x`."
-           : "dilation : int or tuple of int",
+      mean ? "ceil_mode : bool\n    False: lengths are rounded down.\ncount_include_pad : bool\n    Divides by all of "
+             "the "
+             "window's elements, not by those inside of `x`."
+           : "dilation : int or tuple of int\nceil_mode : bool\n    False: lengths are rounded down.",
       name, input, shown);
   if (mean) {
     m.def(
         name,
         [function](const Tensor& x, const Integers& kernel, const std::optional<Integers>& stride,
-                   const Integers& padding, bool counts) {
+                   const Integers& padding, bool ceil_mode, bool counts) {
+          require_floor(ceil_mode);
           return function(x, {.kernel = kernel.values,
                               .stride = stride ? stride->values : std::vector<int64_t>{},
                               .padding = padding.values,
                               .counts_padding = counts});
         },
         nb::arg("x"), nb::arg("kernel_size"), nb::arg("stride") = nb::none(), nb::arg("padding") = Integers{{0}},
-        nb::arg("count_include_pad") = true, doc.c_str());
+        nb::arg("ceil_mode") = false, nb::arg("count_include_pad") = true, doc.c_str());
   } else {
     m.def(
         name,
         [function](const Tensor& x, const Integers& kernel, const std::optional<Integers>& stride,
-                   const Integers& padding, const Integers& dilation) {
+                   const Integers& padding, const Integers& dilation, bool ceil_mode) {
+          require_floor(ceil_mode);
           return function(x, {.kernel = kernel.values,
                               .stride = stride ? stride->values : std::vector<int64_t>{},
                               .padding = padding.values,
                               .dilation = dilation.values});
         },
         nb::arg("x"), nb::arg("kernel_size"), nb::arg("stride") = nb::none(), nb::arg("padding") = Integers{{0}},
-        nb::arg("dilation") = Integers{{1}}, doc.c_str());
+        nb::arg("dilation") = Integers{{1}}, nb::arg("ceil_mode") = false, doc.c_str());
   }
 }
 
@@ -199,12 +203,12 @@ tensor([[[[2.5]]]])
 )");
   m.def(
       "interpolate",
-      [](const Tensor& x, const std::optional<Integers>& size, const std::string& mode,
-         std::optional<bool> align_corners, const std::optional<Factors>& scale_factor, std::optional<bool> recompute) {
+      [](const Tensor& x, const std::optional<Integers>& size, const std::optional<Factors>& scale_factor,
+         const std::string& mode, std::optional<bool> align_corners, std::optional<bool> recompute) {
         return interpolate(x, interpolate_options(size, scale_factor, mode, align_corners, recompute));
       },
-      nb::arg("x"), nb::arg("size") = nb::none(), nb::arg("mode") = "nearest", nb::arg("align_corners") = nb::none(),
-      nb::kw_only(), nb::arg("scale_factor") = nb::none(), nb::arg("recompute_scale_factor") = nb::none(),
+      nb::arg("x"), nb::arg("size") = nb::none(), nb::arg("scale_factor") = nb::none(), nb::arg("mode") = "nearest",
+      nb::arg("align_corners") = nb::none(), nb::arg("recompute_scale_factor") = nb::none(),
       R"(`x` [N, C, H, W] as [N, C, height, width], as torch.nn.functional has it.
 
 Parameters
@@ -213,12 +217,12 @@ x : Tensor
     Of float32, float16 or bfloat16; computed in float32.
 size : int or tuple of int, optional
     Height and width, or one number for both.
+scale_factor : float or tuple of float, optional
+    What the lengths are multiplied by, rounded down. Either this or `size` is wanted.
 mode : str
     ``"nearest"``, ``"nearest-exact"``, ``"bilinear"`` or ``"area"``.
 align_corners : bool, optional
     With bilinear: the corners of input and output are the centers of their corner elements.
-scale_factor : float or tuple of float, optional
-    What the lengths are multiplied by, rounded down. Either this or `size` is wanted.
 recompute_scale_factor : bool, optional
     Output o stands for the position (o + 0.5) / scale_factor - 0.5 of the input; with this for the position by the
     lengths, (o + 0.5) · in / out - 0.5, as with `size`. They differ where in · scale_factor is not an integer.

@@ -28,6 +28,10 @@ Shape variadic_shape(const char* op, const nb::args& args) {
   return shape_argument(op, args.size() == 1 ? nb::handle(args[0]) : nb::handle(args));
 }
 
+void require_floats(const char* op, DType dtype) {
+  if (!is_floating(dtype)) throw bad_input("[{}] {} is not a floating dtype", op, dtype_public_name(dtype));
+}
+
 Tensor key_for(const nb::handle& device) {
   const Tensor key = next_key(device_argument(device));
   if (keys_of_trace != nullptr) keys_of_trace->push_back(key);
@@ -120,6 +124,7 @@ device : str or Device, optional
       "randn",
       [](const nb::args& shape, DType dtype, nb::handle device) {
         const Shape lengths = variadic_shape("randn", shape);
+        require_floats("randn", dtype);
         return cast(randn(key_for(device), lengths), dtype);
       },
       nb::arg("shape"), nb::arg("dtype") = DType::f32, nb::arg("device") = nb::none(),

@@ -49,7 +49,8 @@ def test_views(rng):
     for ours, theirs in zip(t.unstack(2), np.moveaxis(x, 2, 0), strict=True):
         close(ours, theirs)
     for where in (3, [1], [1, 1, 2], []):
-        for ours, theirs in zip(gb.split(t, where, axis=2), np.split(x, where, axis=2), strict=True):
+        parts = gb.split(t, indices_or_sections=where, axis=2)
+        for ours, theirs in zip(parts, np.split(x, where, axis=2), strict=True):
             close(ours, theirs)
 
 
@@ -65,7 +66,7 @@ def test_copies(rng):
     close(gb.pad(t, (0, 2), mode="edge"), np.pad(x, (0, 2), "edge"))
     close(gb.pad(t, 1, constant_values=7), np.pad(x, 1, constant_values=7))
     close(gb.repeat(t, 2), np.repeat(x, 2))
-    close(t.repeat(2, axis=0), np.repeat(x, 2, axis=0))
+    close(t.repeat(repeats=2, axis=0), np.repeat(x, 2, axis=0))
     close(gb.tile(t, (2, 1, 2)), np.tile(x, (2, 1, 2)))
     close(gb.roll(t, 2), np.roll(x, 2))
     close(t.roll((1, -1), axis=(0, 1)), np.roll(x, (1, -1), (0, 1)))

@@ -299,7 +299,8 @@ def test_weights_do_not_broadcast_losses_to_a_larger_shape():
     for weights in ({"weight": gb.ones(1)}, {"pos_weight": gb.ones((1, 1))}):
         with pytest.raises(ValueError, match=r"\[bce_with_logits\]"):
             gb.nn.functional.binary_cross_entropy_with_logits(x, x, **weights)
-    loss = gb.nn.functional.binary_cross_entropy_with_logits(gb.zeros((2, 3)), gb.ones((2, 3)), gb.ones(3), "none")
+    x, y = gb.zeros((2, 3)), gb.ones((2, 3))
+    loss = gb.nn.functional.binary_cross_entropy_with_logits(x, y, gb.ones(3), reduction="none")
     assert loss.shape == (2, 3)
 
 
@@ -307,4 +308,4 @@ def test_weights_do_not_broadcast_losses_to_a_larger_shape():
 def test_an_infinite_norm_makes_no_nan(large, dtype):
     x = gb.tensor([large, large], dtype=dtype)
     assert gb.nn.functional.cosine_similarity(x, gb.ones(2, dtype=dtype), 0).item() == 0
-    assert gb.nn.functional.normalize(x, 0).tolist() == [0, 0]
+    assert gb.nn.functional.normalize(x, dim=0).tolist() == [0, 0]

@@ -24,8 +24,8 @@ import gabbro.nn.functional as F
 )
 def test_losses_of_shape_nothing(loss, expected, slope, dtype, reduction):
     x, target = gb.tensor(0.5, dtype=dtype), gb.tensor(0.75, dtype=dtype)
-    y = loss(x, target, reduction)
-    gradient = gb.grad(lambda x: loss(x, target, reduction))(x)
+    y = loss(x, target, reduction=reduction)
+    gradient = gb.grad(lambda x: loss(x, target, reduction=reduction))(x)
     assert y.shape == y.numpy().shape == () and gradient.shape == gradient.numpy().shape == ()
     error = 2e-3 if dtype == gb.float16 else 1e-6
     np.testing.assert_allclose([y.item(), gradient.item()], [expected, slope], rtol=error)

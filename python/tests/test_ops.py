@@ -218,7 +218,7 @@ def test_losses(rng):
     x, target = (rng.random((3, 4)).astype("float32") for _ in range(2))
     squares = (x - target) ** 2
     close(gb.mse_loss(gb.tensor(x), gb.tensor(target)), squares.mean(), epsilons=8 * 12)
-    close(gb.mse_loss(gb.tensor(x), gb.tensor(target), "none"), squares)
+    close(gb.mse_loss(gb.tensor(x), gb.tensor(target), reduction="none"), squares)
     close(gb.l1_loss(gb.tensor(x), gb.tensor(target), reduction="sum"), np.abs(x - target).sum(), epsilons=8 * 12)
     logarithms = x - np.log(np.exp(x).sum(-1, keepdims=True))
     classes = np.array([1, -100, 3], "int32")

@@ -64,7 +64,7 @@ def main() -> None:
     print(gb.conv2d(gb.rand(1, 2, 5, 5), gb.rand((3, 2, 3, 3)), stride=(2, 1)).reshape(-1).tolist())
     y[gb.tensor([0]), y[0] > 0] = 0
     assert_type(y.sum((0, 1)), gb.Tensor)
-    assert_type(gb.split(y, [1]), tuple[gb.Tensor, ...])
+    assert_type(gb.split(y, indices_or_sections=[1]), tuple[gb.Tensor, ...])
     parameters = {"w": gb.eye(3), "b": gb.zeros(3)}
     value, gradients = gb.value_and_grad(loss)(parameters, x)
     print(value.item(), gradients["w"], gb.grad(loss, argnums=1)(parameters, x))

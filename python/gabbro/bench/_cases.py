@@ -51,7 +51,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "rms_norm": lambda x, weight: gb.rms_norm(x, weight, EPSILON),
     "layer_norm": lambda x, weight, bias: gb.layer_norm(x, weight, bias, EPSILON),
     "group_norm": lambda x, weight, bias, groups: gb.group_norm(x, groups, weight, bias, EPSILON),
-    "batch_norm": lambda x, mean, var, weight, bias: gb.batch_norm(x, mean, var, weight, bias, EPSILON),
+    "batch_norm": lambda x, mean, var, weight, bias: gb.batch_norm(x, mean, var, weight, bias, eps=EPSILON),
     "softmax": lambda x, axis=-1: gb.softmax(x, axis),
     "log_softmax": lambda x: gb.log_softmax(x),
     "attention": lambda q, k, v, causal=False: gb.scaled_dot_product_attention(q, k, v, is_causal=causal),

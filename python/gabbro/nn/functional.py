@@ -103,14 +103,21 @@ __all__ = [
 ]
 
 
-def softmax(x: Tensor, dim: int = -1) -> Tensor:
-    """exp(x) / sum(exp(x)) along an axis."""
-    return _core.softmax(x, dim)
+def _implied_axis(name: str, x: Tensor, dim: int | None) -> int:
+    """Where PyTorch would guess an axis that is not the last one, it has to be named."""
+    if dim is None and x.ndim > 2:
+        raise ValueError(f"[{name}] dim is needed for a tensor of {x.ndim} axes: {x.shape}")
+    return -1 if dim is None else dim
 
 
-def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
-    """x - log(sum(exp(x))) along an axis."""
-    return _core.log_softmax(x, dim)
+def softmax(x: Tensor, dim: int | None = None) -> Tensor:
+    """exp(x) / sum(exp(x)) along an axis, which may be left out for vectors and matrices: the last one."""
+    return _core.softmax(x, _implied_axis("softmax", x, dim))
+
+
+def log_softmax(x: Tensor, dim: int | None = None) -> Tensor:
+    """x - log(sum(exp(x))) along an axis, which may be left out for vectors and matrices: the last one."""
+    return _core.log_softmax(x, _implied_axis("log_softmax", x, dim))
 
 
 def embedding(ids: Tensor, weight: Tensor) -> Tensor:
@@ -148,6 +155,9 @@ def dropout2d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return _core._dropout(x, p, training, True)
 
 
+_EPSILON = {_core.float16: 2.0**-10, _core.bfloat16: 2.0**-7, _core.float64: 2.0**-52}
+
+
 def _flat_end(x: Tensor, normalized_shape: Sequence[int], what: str, *parameters: Tensor | None) -> Tensor:
     """x with the last axes as one; the shapes of parameters are checked."""
     shape, own = tuple(normalized_shape), x.shape
@@ -181,9 +191,14 @@ def layer_norm(
 
 
 def rms_norm(
-    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float = 1.1920929e-07
+    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """The last axes divided by the root of their mean square, then times the weight (Zhang and Sennrich 2019)."""
+    """The last axes divided by the root of their mean square, then times the weight (Zhang and Sennrich 2019).
+
+    Without `eps` it is the distance from 1 to the next number of the dtype of x.
+    """
+    if eps is None:
+        eps = _EPSILON.get(x.dtype, 2.0**-23)
     flat = _flat_end(x, normalized_shape, "rms_norm", weight)
     length = flat.shape[-1]
     if flat is x and weight is not None:
@@ -192,13 +207,29 @@ def rms_norm(
     return _core.rms_norm(flat, scale, eps).reshape(x.shape)
 
 
-def normalize(x: Tensor, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """x divided by its Euclidean norm along an axis, which is at least eps. Halves are computed in float32.
+def normalize(x: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """x divided by its norm of order `p` along an axis, which is at least eps. Halves are computed in float32.
 
     >>> gb.nn.functional.normalize(gb.tensor([[3.0, 4.0]]))
     tensor([[0.6, 0.8]])
+    >>> gb.nn.functional.normalize(gb.tensor([[1.0, 3.0]]), p=1)
+    tensor([[0.25, 0.75]])
     """
-    return _core._normalize(x, dim, eps)
+    if isinstance(p, bool) or not isinstance(p, (int, float)):
+        raise TypeError(f"[normalize] p is a number, not {p!r}")
+    if p == 2:
+        return _core._normalize(x, dim, eps)
+    half = x.dtype in (_core.float16, _core.bfloat16)
+    wide = x.astype(_core.float32) if half else x
+    magnitude = _core.abs(wide)
+    if math.isinf(p):
+        norm = (_core.max if p > 0 else _core.min)(magnitude, dim, True)
+    elif p == 0:
+        norm = _core.sum((magnitude != 0).astype(wide.dtype), dim, True)
+    else:
+        norm = _core.sum(magnitude**p, dim, True) ** (1 / p)
+    y = wide / _core.clip(norm, eps)
+    return y.astype(x.dtype) if half else y
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
@@ -222,18 +253,19 @@ def scaled_dot_product_attention(
     scale: float | None = None,
 ) -> Tensor:
     """As `gabbro.scaled_dot_product_attention`; what is optional here goes by its name."""
-    return _core.scaled_dot_product_attention(query, key, value, attn_mask, is_causal, scale)
+    return _core.scaled_dot_product_attention(query, key, value, attn_mask, is_causal=is_causal, scale=scale)
 
 
-def binary_cross_entropy(x: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+def binary_cross_entropy(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """-target · log(x) - (1 - target) · log(1 - x)."""
-    return _core.bce_loss(x, target, reduction)
+    return _core.bce_loss(x, target, reduction=reduction)
 
 
 def binary_cross_entropy_with_logits(
     x: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
+    *,
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
@@ -251,7 +283,7 @@ def binary_cross_entropy_with_logits(
     return _core._bce_with_logits(x, target, weight, reduction, pos_weight)
 
 
-def smooth_l1_loss(x: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+def smooth_l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d² / (2 · beta) where the difference d is smaller than beta, else its magnitude - beta / 2 (Girshick 2015)."""
     return _core._smooth_l1_loss(x, target, reduction, beta)
 
@@ -263,13 +295,14 @@ def huber_loss(x: Tensor, target: Tensor, reduction: str = "mean", delta: float 
 
 def nll_loss(x: Tensor, target: Tensor, *, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """-x[n, target[n]], where x [N, V] holds logarithms and the target [N] integers."""
-    return _core.nll_loss(x, target, ignore_index, reduction)
+    return _core.nll_loss(x, target, ignore_index=ignore_index, reduction=reduction)
 
 
 def cross_entropy(
     x: Tensor,
     target: Tensor,
     weight: Tensor | None = None,
+    *,
     ignore_index: int = -100,
     reduction: str = "mean",
     label_smoothing: float = 0.0,

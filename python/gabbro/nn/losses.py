@@ -8,8 +8,19 @@ from .._core import Module, Tensor
 from . import functional
 
 
+def _absent(name: str, value: Any = None) -> Any:
+    """An argument of PyTorch's loss that this one does not have: nothing but this value can be set."""
+
+    def set_value(self: Module, given: Any) -> None:
+        if given is not value:
+            raise AttributeError(f"[{type(self).__name__}] {name} is not supported: {value}, not {given!r}")
+
+    return property(lambda self: value, set_value)
+
+
 class _Loss(Module):
-    def __init__(self, reduction: str = "mean") -> None:
+    # By name alone: PyTorch has deprecated arguments before it.
+    def __init__(self, *, reduction: str = "mean") -> None:
         super().__init__()
         if reduction not in ("mean", "sum", "none"):
             raise ValueError(f"[loss] reduction is 'none', 'mean' or 'sum', not '{reduction}'")
@@ -47,6 +58,8 @@ class BCELoss(_Loss):
     tensor(0.6931472)
     """
 
+    weight = _absent("weight")
+
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         """One number; for each element with ``reduction="none"``."""
         return functional.binary_cross_entropy(x, target, reduction=self.reduction)
@@ -58,6 +71,8 @@ class KLDivLoss(_Loss):
     >>> gb.nn.KLDivLoss(reduction="sum")(gb.zeros(1), gb.ones(1))
     tensor(0.)
     """
+
+    log_target = _absent("log_target", False)
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         """One number; for each element with ``reduction="none"``."""
@@ -71,8 +86,8 @@ class SmoothL1Loss(_Loss):
     tensor(1.5)
     """
 
-    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
-        super().__init__(reduction)
+    def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
+        super().__init__(reduction=reduction)
         self.beta = beta
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
@@ -88,7 +103,7 @@ class HuberLoss(_Loss):
     """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.delta = delta
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
@@ -103,8 +118,10 @@ class NLLLoss(_Loss):
     tensor(2.)
     """
 
-    def __init__(self, ignore_index: int = -100, reduction: str = "mean") -> None:
-        super().__init__(reduction)
+    weight = _absent("weight")
+
+    def __init__(self, *, ignore_index: int = -100, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
         self.ignore_index = ignore_index
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
@@ -119,8 +136,10 @@ class BCEWithLogitsLoss(_Loss):
     tensor(0.6931472)
     """
 
-    def __init__(self, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> None:
-        super().__init__(reduction)
+    def __init__(
+        self, weight: Tensor | None = None, *, reduction: str = "mean", pos_weight: Tensor | None = None
+    ) -> None:
+        super().__init__(reduction=reduction)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
 
@@ -140,15 +159,17 @@ class CrossEntropyLoss(_Loss):
     def __init__(
         self,
         weight: Tensor | None = None,
+        *,
         ignore_index: int = -100,
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
     def forward(self, x: Tensor, target: Tensor) -> Tensor:
         """One number; for each row with ``reduction="none"``."""
-        return functional.cross_entropy(x, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing)
+        options: dict[str, Any] = {"ignore_index": self.ignore_index, "label_smoothing": self.label_smoothing}
+        return functional.cross_entropy(x, target, self.weight, reduction=self.reduction, **options)

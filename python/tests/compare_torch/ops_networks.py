@@ -236,7 +236,7 @@ def add_norms(op) -> None:
     )
     op(
         "batch_norm",
-        "gb.batch_norm(a, mean, var, w, bias, eps)",
+        "gb.batch_norm(a, mean, var, w, bias, eps=eps)",
         "t.batch_norm(a, mean, var, w, bias, False, eps)",
         batch_norm,
         weight=0.7,
@@ -287,7 +287,7 @@ def add_windows(op) -> None:
         name = f"avg_pool{axes}d"
         op(
             name,
-            f"F.{name}(a, kernel, stride, padding, counts)",
+            f"F.{name}(a, kernel, stride, padding, False, counts)",
             f"TF.{name}(a, kernel, stride, padding, False, counts)",
             pool(axes, False),
             weight=0.6,
@@ -311,7 +311,7 @@ def add_windows(op) -> None:
     )
     op(
         "interpolate",
-        "F.interpolate(a, size, mode, corners)",
+        "F.interpolate(a, size, None, mode, corners)",
         "TF.interpolate(a, size, mode=mode, align_corners=corners if mode == 'bilinear' else None)",
         resized,
         weight=0.6,
@@ -322,10 +322,10 @@ def add_windows(op) -> None:
 def add_losses(op) -> None:
     narrow = {"inner": True, "floats": NARROW, "weight": 0.6}
     for name in ("mse_loss", "l1_loss"):
-        op(name, f"F.{name}(a, b, how)", f"TF.{name}(a, b, reduction=how)", loss, **narrow)
+        op(name, f"F.{name}(a, b, reduction=how)", f"TF.{name}(a, b, reduction=how)", loss, **narrow)
     op(
         "smooth_l1_loss",
-        "F.smooth_l1_loss(a, b, how, size)",
+        "F.smooth_l1_loss(a, b, reduction=how, beta=size)",
         "TF.smooth_l1_loss(a, b, reduction=how, beta=size)",
         loss_with_size,
         **narrow,
@@ -337,18 +337,30 @@ def add_losses(op) -> None:
         loss_with_size,
         **narrow,
     )
-    op("binary_cross_entropy", "F.binary_cross_entropy(a, b, how)", "t.bce(a, b, how)", probabilities, **narrow)
-    op("kl_div", "F.kl_div(gb.log(a), b, how)", "TF.kl_div(torch.log(a), b, reduction=how)", probabilities, **narrow)
+    op(
+        "binary_cross_entropy",
+        "F.binary_cross_entropy(a, b, reduction=how)",
+        "t.bce(a, b, how)",
+        probabilities,
+        **narrow,
+    )
+    op(
+        "kl_div",
+        "F.kl_div(gb.log(a), b, reduction=how)",
+        "TF.kl_div(torch.log(a), b, reduction=how)",
+        probabilities,
+        **narrow,
+    )
     op(
         "binary_cross_entropy_with_logits",
-        "F.binary_cross_entropy_with_logits(a, b, w, how, pos)",
+        "F.binary_cross_entropy_with_logits(a, b, w, reduction=how, pos_weight=pos)",
         "TF.binary_cross_entropy_with_logits(a, b, w, reduction=how, pos_weight=pos)",
         logits,
         **narrow,
     )
     op(
         "cross_entropy",
-        "F.cross_entropy(a, target, w, ignore, how, smoothing)",
+        "F.cross_entropy(a, target, w, ignore_index=ignore, reduction=how, label_smoothing=smoothing)",
         "TF.cross_entropy(a, target.long(), w, ignore_index=ignore, reduction=how, label_smoothing=smoothing)",
         classes,
         **{**narrow, "weight": 1},

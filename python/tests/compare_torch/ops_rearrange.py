@@ -346,7 +346,13 @@ def add_rows(op) -> None:
     op("tile", "gb.tile(a, n)", "torch.tile(a, n)", tiled, **move)
     op("concat", "gb.concat(arrays, axis)", "t.concat(arrays, axis)", joined, exact=True)
     op("stack", "gb.stack(arrays, axis)", "torch.stack(arrays, axis)", stacked, exact=True)
-    op("split", "gb.split(a, parts, axis)[which]", "torch.tensor_split(a, parts, axis)[which]", divided, **move)
+    op(
+        "split",
+        "gb.split(a, indices_or_sections=parts, axis=axis)[which]",
+        "torch.tensor_split(a, parts, axis)[which]",
+        divided,
+        **move,
+    )
     op("unstack", "gb.unstack(a, axis)[which]", "torch.unbind(a, axis)[which]", unstacked, **move)
     op("pad", "gb.pad(a, widths, mode, value)", "t.pad(a, widths, mode, value)", padded, exact=True)
     op("tril", "gb.tril(a, k)", "torch.tril(a, k)", triangle, **move)

@@ -115,7 +115,7 @@ def add_rows(op) -> None:
         )
     op(
         "count_nonzero",
-        "gb.count_nonzero(a, axis, keepdims)",
+        "gb.count_nonzero(a, axis, keepdims=keepdims)",
         "t.over(torch.sum, a != 0, axis, keepdims)",
         reduced_any,
         exact=True,
