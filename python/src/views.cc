@@ -290,8 +290,8 @@ void ViewOfFirst::postcall(PyObject** args, size_t count, nb::handle result) {
   if (count == 0 || !result.is_valid() || !nb::isinstance<Tensor>(args[0])) return;
   Tensor& base = *nb::inst_ptr<Tensor>(args[0]);
   const bool is_member = !nb::inst_state(args[0]).second;  // the object goes before the tensor does
-  const std::shared_ptr<void> owner = is_member ? owner_of_member(base) : nullptr;
-  if (is_member && owner == nullptr) return;
+  std::shared_ptr<void> owner = is_member ? owner_of_member(base) : nullptr;
+  if (is_member && owner == nullptr) owner = nb::cast<std::shared_ptr<Tensor>>(nb::handle(args[0]));  // a gradient
   const auto link_to = [&](nb::handle view) {
     if (view.ptr() != args[0] && nb::isinstance<Tensor>(view)) link(base, *nb::inst_ptr<Tensor>(view), owner);
   };

@@ -76,6 +76,15 @@ def test_a_detached_tensor_is_the_data():
     assert data.tolist() == [[1, 1]]
 
 
+def test_views_of_a_gradient():
+    weight = gb.nn.Parameter(gb.ones((2, 2)))
+    (weight * 3).sum().backward()
+    row = weight.grad[0]
+    row *= 2
+    weight.grad[1][0] = 0
+    assert weight.grad.tolist() == [[6, 6], [0, 3]]
+
+
 def test_compiled_functions_write_through_views():
     x = gb.zeros((2, 2))
     row, column = x[0], x[:, 1]
