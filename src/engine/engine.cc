@@ -12,6 +12,7 @@
 #include "src/engine/streaming/engine_streaming.h"
 #include "src/engine/text_to_text.h"
 #include "src/models/llm/config_reader.h"
+#include "src/models/llm/registry.h"
 
 namespace gabbro {
 namespace {
@@ -252,6 +253,8 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   facts.sequences = std::max<int64_t>(1, options.sequences);
   state->sampling = read_sampling_defaults(checkpoint);
   add_warnings(checkpoint, state->tokenizer.get(), state->sampling, facts);
+  if (const std::string note = llm::unused_layers(checkpoint, shape); !note.empty())
+    facts.warnings.push_back(checkpoint.path() + ": " + note);
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };

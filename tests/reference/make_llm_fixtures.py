@@ -70,7 +70,7 @@ def config_of(model):
     """config.json, without what says how transformers computes it."""
     kept = ("model_type", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
             "num_key_value_heads", "head_dim", "vocab_size", "max_position_embeddings", "rms_norm_eps", "hidden_act",
-            "tie_word_embeddings", "rope_parameters", "embedding_multiplier", "attention_multiplier",
+            "tie_word_embeddings", "attention_bias", "mlp_bias", "rope_parameters", "embedding_multiplier", "attention_multiplier",
             "residual_multiplier", "logits_scaling")
     config = model.config.to_dict()
     return {key: config[key] for key in kept if key in config}

@@ -22,7 +22,7 @@ FeedForward::FeedForward(const DecoderConfig& config, WeightSource& weights, con
   if (activation_ == Activation::kXielu) xielu_ = config.xielu[static_cast<size_t>(layer)];
   const ModelShape& s = config.shape;
   const TransformersLayout theirs{.transposed = config.transposed_linears};
-  if (Mixture::is_in(config, weights, prefix)) {
+  if (Mixture::is_in(config, weights, prefix, layer)) {
     mixture_ = std::make_shared<Mixture>(config, weights, prefix);
     return;
   }

@@ -217,9 +217,13 @@ void Conversion::release(const Target& target) {
 
 Convertible convertible(const Checkpoint& checkpoint) {
   const Family& family = family_of(checkpoint);
+  std::vector<std::string> notes;
+  if (const std::string note = unused_layers(checkpoint, read_shape(checkpoint)); !note.empty())
+    notes.push_back(checkpoint.path() + ": " + note);
   return {.architecture = std::string(family.architectures.front()),
           .names = family.names,
           .plan = plan_of(checkpoint),
+          .notes = std::move(notes),
           .write_fields = [&](GgufFields& fields) { family.write_fields(checkpoint, fields); }};
 }
 

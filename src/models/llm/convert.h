@@ -20,6 +20,7 @@ struct Convertible {
   std::string architecture;
   std::span<const WeightName> names;  // in the checkpoint
   ModelPlan plan;
+  std::vector<std::string> notes{};  // one line each
   std::function<void(GgufFields& fields)> write_fields;
 };
 

@@ -39,6 +39,7 @@ ConvertPlan::ConvertPlan(const Checkpoint& checkpoint, const Convertible& model,
   } else {
     note_unused();
   }
+  std::ranges::copy(model_.notes, std::back_inserter(warnings_));
   std::ranges::copy(importance_.warnings(), std::back_inserter(warnings_));
   const std::string others = other_formats_.line(checkpoint_.path(), *options_.type, targets_.size());
   if (!others.empty()) warnings_.push_back(others);

@@ -58,7 +58,10 @@ Decoder::Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSourc
                                     {.skipped_rows = config_.position_offset});
   for (int64_t i = 0; i < s.layers; ++i) layers_.push_back(load_layer(weights, i, make_mixer));
   output_norm_ = load_norm(config_, weights, config_.output_norm_name, s.embedding);
-  if (weights.has("output.weight")) {
+  const bool has_head = weights.has("output.weight");
+  if (!has_head && !config_.may_be_tied)
+    throw bad_input("{}: the files have no head, and field 'tie_word_embeddings' is false", checkpoint.path());
+  if (has_head) {
     output_ = weights.linear("output", {s.vocabulary, s.embedding}, with_factor(config_.factors.output));
   } else {
     output_.weight = token_embd_;

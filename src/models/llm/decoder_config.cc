@@ -6,34 +6,48 @@
 #include <cmath>
 
 #include "src/base/error.h"
+#include "src/models/llm/config_class.h"
 
 namespace gabbro::llm {
 namespace {
 
 constexpr FieldName kLayers{"block_count", "num_hidden_layers|n_layer|num_layers|n_layers"};
-constexpr FieldName kEmbedding{"embedding_length", "hidden_size|n_embd|d_model"};
+constexpr FieldName kEmbedding{"embedding_length", "n_embed|hidden_size|n_embd|d_model"};
 constexpr FieldName kHeads{"attention.head_count", "num_attention_heads|n_head|num_heads|n_heads"};
 constexpr FieldName kKvHeads{"attention.head_count_kv", "num_key_value_heads|num_kv_heads"};
 constexpr FieldName kHeadDimension{"attention.key_length", "head_dim"};
 constexpr FieldName kContext{"context_length", "max_position_embeddings|n_positions|max_seq_len|seq_length"};
 constexpr FieldName kFeedForward{"feed_forward_length", "intermediate_size|n_inner|ffn_hidden_size|ffn_dim"};
 constexpr FieldName kWindow{"attention.sliding_window", "sliding_window"};
-constexpr int64_t kLongestContext = int64_t{1} << 32;
+constexpr int64_t kLongestContext = int64_t{1} << 32, kMostTokens = int64_t{1} << 31;
+
+// Nemotron H says it by the kinds of its layers, and has four where it does not name them.
+int64_t read_layer_count(const ConfigReader& fields) {
+  constexpr FieldName kKinds{nullptr, "layers_block_type"}, kLetters{nullptr, "hybrid_override_pattern"};
+  constexpr int64_t kMost = 4096;
+  if (fields.has(kLayers) || fields.config_class() == nullptr) return fields.size(kLayers, kMost);
+  const int64_t kinds = std::ssize(fields.texts(kKinds)), letters = std::ssize(fields.text_or(kLetters, ""));
+  const int64_t layers = kinds > 0 ? kinds : letters > 0 ? letters : 4;
+  if (layers > kMost) fields.refuse(kinds > 0 ? kKinds : kLetters, fmt::format("has {} layers", layers));
+  return layers;
+}
 
 void read_sizes(const ConfigReader& fields, std::span<const WeightName> names, ValueLength values, ModelShape& shape) {
-  constexpr FieldName kBlockTypes{nullptr, "layers_block_type"};  // Nemotron H, which says the number by it alone
-  const int64_t blocks = fields.has(kLayers) ? 0 : std::ssize(fields.texts(kBlockTypes));
-  shape.layers = blocks > 0 && blocks <= 4096 ? blocks : fields.size(kLayers, 4096);
+  shape.layers = read_layer_count(fields);
   shape.embedding = fields.size(kEmbedding, 1 << 20);
   shape.heads = fields.size(kHeads, 1 << 14);
   shape.kv_heads = fields.size_or(kKvHeads, shape.heads, 1, shape.heads);
-  if (shape.heads % shape.kv_heads != 0)
+  if (values == ValueLength::kSame && shape.heads % shape.kv_heads != 0)
     fields.refuse(kKvHeads, fmt::format("is {}, which does not divide the {} heads", shape.kv_heads, shape.heads));
-  if (!fields.has(kHeadDimension) && shape.embedding % shape.heads != 0) {
+  const ClassConfig* const of = fields.config_class();
+  const bool whole = of != nullptr ? of->has_whole_heads() : !fields.has(kHeadDimension);
+  if (whole && shape.embedding % shape.heads != 0) {
     fields.refuse(kHeads,
                   fmt::format("is {}, which does not divide the embedding length {}", shape.heads, shape.embedding));
   }
-  shape.head_dimension = fields.size_or(kHeadDimension, shape.embedding / shape.heads, 2, 1 << 12);
+  const int64_t width = shape.embedding / shape.heads;
+  const bool of_rotations = of != nullptr && of->has_rotary_head_dim();
+  shape.head_dimension = of_rotations ? width : fields.size_or(kHeadDimension, width, 2, 1 << 12);
   constexpr FieldName kValueLength{"attention.value_length", nullptr};
   if (values == ValueLength::kSame &&
       fields.size_or(kValueLength, shape.head_dimension, 1, 1 << 12) != shape.head_dimension)
@@ -47,13 +61,61 @@ void read_sizes(const ConfigReader& fields, std::span<const WeightName> names, V
   shape.vocabulary = read_vocabulary(fields, names);
 }
 
+// "every `pattern`-th layer sees everything"; 0: none does. GGUF has one number, or a flag for each layer.
+std::vector<bool> read_full_layers(const ConfigReader& fields, int64_t layers, int64_t pattern) {
+  constexpr FieldName kPattern{"attention.sliding_window_pattern", "sliding_window_pattern"};
+  if (fields.is_null(kPattern)) fields.refuse(kPattern, "is null");
+  std::vector<int64_t> sliding = fields.sizes(kPattern);
+  if (sliding.size() == 1) {
+    pattern = sliding.front();
+    sliding.clear();
+    if (pattern == 0 && fields.is_hugging_face()) fields.refuse(kPattern, "is 0");
+  }
+  if (!sliding.empty() && std::ssize(sliding) != layers)
+    fields.refuse(kPattern, fmt::format("has {} layers, the model has {}", sliding.size(), layers));
+  std::vector<bool> full;
+  for (int64_t i = 0; i < layers; ++i)
+    full.push_back(sliding.empty() ? pattern > 0 && (i + 1) % pattern == 0 : sliding[static_cast<size_t>(i)] == 0);
+  return full;
+}
+
+// Windows by layer_types of config.json; those of other mixers and of chunks are the family's affair.
+std::vector<LayerKind> kinds_of_types(const ConfigReader& fields, FieldName field,
+                                      const std::vector<std::string>& types, int64_t window) {
+  constexpr std::string_view kTypesOfFamilies[] = {
+      "conv", "chunked_attention", "linear_attention", "mamba", "attention", "mlp", "moe"};
+  std::vector<LayerKind> kinds(types.size());
+  for (size_t i = 0; i < types.size(); ++i) {
+    const bool of_family = std::ranges::find(kTypesOfFamilies, types[i]) != std::end(kTypesOfFamilies);
+    if (types[i] != "sliding_attention" && types[i] != "full_attention" && !of_family)
+      fields.refuse(field, fmt::format("has '{}', expected sliding_attention or full_attention", types[i]));
+    if (types[i] != "sliding_attention") continue;
+    if (window == 0) fields.refuse(field, "has sliding_attention, and the model has no sliding_window");
+    kinds[i].window = window;
+  }
+  return kinds;
+}
+
 }  // namespace
 
+// A class of several models has its own word of it, and there the files decide.
+bool read_may_be_tied(const ConfigReader& fields) {
+  if (fields.config_class() == nullptr || fields.config_class()->is_nested()) return true;
+  return fields.flag_or({nullptr, "tie_embedding|tie_word_embeddings"}, true);
+}
+
 int64_t read_vocabulary(const ConfigReader& fields, std::span<const WeightName> names) {
+  constexpr FieldName kVocabulary{nullptr, "vocab_size"};
   const Checkpoint& checkpoint = fields.checkpoint();
   const std::string name = weight_name(names, checkpoint, "token_embd.weight");
   const CheckpointTensor& table = checkpoint.require_tensor(name);
   if (table.shape.size() != 2) throw bad_input("{}: tensor '{}' is not a matrix", checkpoint.path(), name);
+  if (fields.config_class() != nullptr && fields.size_or(kVocabulary, table.shape[0], 1, kMostTokens) != table.shape[0])
+    fields.refuse(kVocabulary, fmt::format("is {}, tensor '{}' has {} rows",
+                                           fields.size_or(kVocabulary, 0, 0, kMostTokens), name, table.shape[0]));
+  constexpr FieldName kPadding{nullptr, "pad_token_id"};  // whose embedding transformers keeps at 0
+  if (fields.config_class() != nullptr && fields.index_or(kPadding, 0) >= table.shape[0])
+    fields.refuse(kPadding, fmt::format("is {}, the vocabulary has {}", fields.index_or(kPadding, 0), table.shape[0]));
   return table.shape[0];
 }
 
@@ -62,6 +124,7 @@ float read_norm_epsilon(const ConfigReader& fields) {
   constexpr FieldName kRmsEpsilon{"attention.layer_norm_rms_epsilon", "rms_norm_eps"};
   constexpr FieldName kLayerEpsilon{"attention.layer_norm_epsilon",
                                     "layer_norm_eps|layer_norm_epsilon|norm_epsilon|norm_eps"};
+  if (fields.is_null(kLayerEpsilon)) fields.refuse(kLayerEpsilon, "is null");
   return fields.number_or(fields.has(kLayerEpsilon) ? kLayerEpsilon : kRmsEpsilon, epsilon, 0.0f, 1.0f);
 }
 
@@ -80,8 +143,14 @@ DecoderConfig read_mixed_config(const ConfigReader& fields, std::span<const Weig
   config.norm_epsilon = read_norm_epsilon(fields);
   const float scale = fields.number_or({"attention.scale", nullptr}, 0.0f, 0.0f, 1e3f);
   config.attention_scale = scale != 0 ? scale : default_attention_scale(shape);
-  config.layers = read_layers(fields, shape.layers, 0);
-  config.rope = read_rope(fields, {.head_dimension = shape.head_dimension, .context_trained = shape.context_trained});
+  config.layers = read_layers(fields, shape.layers, {});
+  config.may_be_tied = read_may_be_tied(fields);
+  const bool rotates_others = fields.config_class() != nullptr && fields.config_class()->has_rotary_head_dim();
+  const int64_t rotated =
+      rotates_others ? fields.size_or(kHeadDimension, shape.head_dimension, 2, 1 << 12) : shape.head_dimension;
+  config.rope = read_rope(fields, {.head_dimension = rotated, .context_trained = shape.context_trained});
+  if (values == ValueLength::kSame && config.rope.dimensions > shape.head_dimension)
+    fields.refuse(kHeadDimension, fmt::format("is {}, more than heads have", rotated));
   return config;
 }
 
@@ -97,36 +166,24 @@ float default_attention_scale(const ModelShape& shape) {
   return 1 / std::sqrt(static_cast<float>(shape.head_dimension));
 }
 
-std::vector<LayerKind> read_layers(const ConfigReader& fields, int64_t layers, int64_t pattern) {
+std::vector<LayerKind> read_layers(const ConfigReader& fields, int64_t layers, WindowRule rule) {
   constexpr FieldName kTypes{nullptr, "layer_types"}, kInUse{nullptr, "use_sliding_window"};
-  constexpr FieldName kPattern{"attention.sliding_window_pattern", "sliding_window_pattern|_sliding_window_pattern"};
-  int64_t window = fields.size_or(kWindow, 0, 0, kLongestContext);
-  if (!fields.flag_or(kInUse, true)) window = 0;
-  std::vector<LayerKind> kinds(static_cast<size_t>(layers));
+  const int64_t least = fields.config_class() != nullptr ? 1 : 0;  // no window is null there
+  const bool in_use = fields.flag_or(kInUse, true);
+  const int64_t window = in_use ? fields.size_or(kWindow, 0, least, kLongestContext) : 0;
   if (const std::vector<std::string> types = fields.texts(kTypes); !types.empty()) {
     if (std::ssize(types) != layers)
       fields.refuse(kTypes, fmt::format("has {} layers, the model has {}", types.size(), layers));
-    for (size_t i = 0; i < types.size(); ++i) {
-      // Those of other mixers and of chunks are the family's affair.
-      constexpr std::string_view kTypesOfFamilies[] = {"conv", "chunked_attention", "linear_attention", "mamba",
-                                                       "attention"};
-      const bool of_family = std::ranges::find(kTypesOfFamilies, types[i]) != std::end(kTypesOfFamilies);
-      if (types[i] != "sliding_attention" && types[i] != "full_attention" && !of_family)
-        fields.refuse(kTypes, fmt::format("has '{}', expected sliding_attention or full_attention", types[i]));
-      if (types[i] == "sliding_attention") kinds[i].window = window;
-    }
-    return kinds;
+    return kinds_of_types(fields, kTypes, types, window);
   }
-  std::vector<int64_t> sliding = fields.sizes(kPattern);  // of GGUF: one number, or a flag for each layer
-  if (sliding.size() == 1) {
-    pattern = sliding.front();
-    sliding.clear();
-  }
-  if (!sliding.empty() && std::ssize(sliding) != layers)
-    fields.refuse(kPattern, fmt::format("has {} layers, the model has {}", sliding.size(), layers));
+  const std::vector<bool> full = read_full_layers(fields, layers, rule.pattern);
+  if (rule.pattern > 0 && in_use && fields.is_null(kWindow)) fields.refuse(kWindow, "is null, and layers have windows");
+  std::vector<LayerKind> kinds(static_cast<size_t>(layers));
+  const bool limited = fields.is_hugging_face();
   for (size_t i = 0; i < kinds.size(); ++i) {
-    const bool full = sliding.empty() ? pattern > 0 && (static_cast<int64_t>(i) + 1) % pattern == 0 : sliding[i] == 0;
-    kinds[i].window = full ? 0 : window;
+    const auto index = static_cast<int64_t>(i);
+    const bool outside = limited && (index < rule.first || index >= rule.end);
+    kinds[i].window = full[i] || outside ? 0 : window;
   }
   return kinds;
 }
@@ -154,14 +211,41 @@ Tensor activated(Activation activation, const Tensor& x) {
   throw std::logic_error("unknown activation");
 }
 
+const char* activation_name(Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return "silu";
+    case Activation::kGelu:
+      return "gelu";
+    case Activation::kGeluTanh:
+      return "gelu_pytorch_tanh";
+    case Activation::kQuickGelu:
+      return "quick_gelu";
+    case Activation::kRelu:
+      return "relu";
+    case Activation::kReluSquared:
+      return "relu2";
+    case Activation::kTanh:
+      return "tanh";
+    case Activation::kClampedSwish:
+    case Activation::kXielu:
+      break;
+  }
+  return nullptr;
+}
+
 Activation read_activation(const ConfigReader& fields, Activation other) {
-  constexpr FieldName kActivation{nullptr, "hidden_activation|hidden_act|activation_function|activation"};
+  constexpr FieldName kActivation{"hidden_activation", "hidden_activation|hidden_act|activation_function|activation"};
+  if (fields.is_null(kActivation)) fields.refuse(kActivation, "is null");
   if (!fields.has(kActivation)) return other;
   const std::string name = fields.text_or(kActivation, "");
   if (name == "silu" || name == "swish") return Activation::kSilu;
-  if (name == "gelu") return Activation::kGelu;
+  if (name == "gelu" || name == "gelu_python") return Activation::kGelu;
+  if (name == "tanh") return Activation::kTanh;
   if (name == "quick_gelu") return Activation::kQuickGelu;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::kGeluTanh;
+  constexpr std::string_view kByTanh[] = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate",
+                                          "gelu_python_tanh"};
+  if (std::ranges::find(kByTanh, name) != std::end(kByTanh)) return Activation::kGeluTanh;
   if (name == "relu") return Activation::kRelu;
   if (name == "relu2") return Activation::kReluSquared;
   if (name == "xielu" && other == Activation::kXielu) return other;

@@ -51,6 +51,7 @@ struct MixtureConfig {
   int64_t groups_used = 1;
   int64_t shared_feed_forward = 0;  // of the expert of all tokens, where there is one
   bool scaled_inputs = false;       // the weights of a token's experts are on what these get, not on what they give
+  bool choice_bias = true;          // exp_probs_b counts where there is one
   bool choice_bias_in_row = false;  // transformers stores exp_probs_b as [1, E]
 };
 
@@ -104,6 +105,7 @@ struct DecoderConfig {
   bool alibi_scaled = false;
   bool gated_attention = false;  // attn_q has after each head's query a gate, whose sigmoid is on what the head gives
   std::vector<LayerKind> layers;
+  bool rotated_layers_given = false;  // the family has others where GGUF does not say which layers rotate
   ModelRope rope;
   std::optional<ModelRope> local_rope;
   bool learned_positions = false;  // embeddings of positions are added to those of tokens
@@ -115,13 +117,18 @@ struct DecoderConfig {
   std::vector<Xielu> xielu;  // by layer, of kXielu
   bool gated = true;
   MixtureConfig mixture;
+  std::vector<bool> mixed_layers;  // those with a mixture, where config.json says it; empty: those with a router
 
   float embedding_scale = 1;           // on the token embeddings
   bool embedding_scale_given = false;  // by a field; else the family computes it
   float residual_scale = 1;            // on what each block adds to the stream
   float logit_scale = 1;
-  bool logits_divided = false;  // the field of GGUF is a divisor
-  float logit_softcap = 0;      // 0: none
+  bool logit_scale_given = false;  // the family has another one where GGUF has none
+  bool logits_divided = false;     // the field of GGUF is a divisor
+  float logit_softcap = 0;         // 0: none
+  bool softcaps_given = false;     // the family has some where GGUF has none
+  // Whether the head is the embeddings where the files have no output.weight; false: they have to have one.
+  bool may_be_tied = true;
 
   // Names and layouts of tensors that differ from the usual ones.
   MatrixFactors factors;
@@ -154,19 +161,28 @@ DecoderConfig read_mixed_config(const ConfigReader& fields, std::span<const Weig
 // has no list of all layers.
 std::vector<bool> read_layers_with_heads(const ConfigReader& fields, int64_t layers);
 
-// Two of these fields, for families without attention: the rows of the token embeddings, and the epsilon of norms.
+// Some of these fields, for families without attention: whether the head may be the embeddings, the rows of these, and
+// the epsilon of norms.
+bool read_may_be_tied(const ConfigReader& fields);
 int64_t read_vocabulary(const ConfigReader& fields, std::span<const WeightName> names);
 float read_norm_epsilon(const ConfigReader& fields);
 
 float default_attention_scale(const ModelShape& shape);  // 1/sqrt(D)
 
-// One kind for each layer: windows from layer_types of config.json, else as "every `pattern`-th layer sees everything"
-// (0: none does, 1: all do).
-std::vector<LayerKind> read_layers(const ConfigReader& fields, int64_t layers, int64_t pattern);
+// The layers with a window where config.json has no layer_types: those of [first, end) but every `pattern`-th (0: all,
+// 1: none). GGUF has another pattern.
+struct WindowRule {
+  int64_t pattern = 0;
+  int64_t first = 0, end = int64_t{1} << 32;
+};
+
+// One kind for each layer: windows from layer_types, else by the rule.
+std::vector<LayerKind> read_layers(const ConfigReader& fields, int64_t layers, WindowRule rule);
 
 Tensor activated(Activation activation, const Tensor& x);
 
-// hidden_act of config.json and its other names; `other` where there is none, and for GGUF.
+// hidden_act of config.json and its other names, and hidden_activation of GGUF; `other` where there is none.
+const char* activation_name(Activation activation);  // "silu"; null: it belongs to the architecture
 Activation read_activation(const ConfigReader& fields, Activation other);
 
 // Rows of a fused matrix of transformers that has for each group of heads its queries, a key and a value, while GGUF

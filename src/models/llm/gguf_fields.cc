@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 
+#include "src/base/error.h"
 #include "src/models/llm/mixture.h"
 
 namespace gabbro::llm {
@@ -48,7 +49,8 @@ void write_layers(const DecoderConfig& config, GgufFields& fields) {
   if (longest != layers.end() && longest->chunk > 0) fields.size("attention.chunk_size", longest->chunk);
   std::vector<bool> rotated;
   for (const LayerKind& layer : layers) rotated.push_back(layer.rotated);
-  if (std::ranges::adjacent_find(rotated, std::ranges::not_equal_to()) != rotated.end())
+  const bool differ = std::ranges::adjacent_find(rotated, std::ranges::not_equal_to()) != rotated.end();
+  if (differ || config.rotated_layers_given)
     fields.writer.add_bools(fields.architecture + ".rope.rotated_layers", rotated);
   if (config.temperature.scale == 0) return;
   fields.number("attention.temperature_scale", config.temperature.scale);
@@ -80,17 +82,24 @@ void write_decoder_fields(const DecoderConfig& config, GgufFields& fields) {
                 config.norm_epsilon);
   if (config.attention_scale != default_attention_scale(s)) fields.number("attention.scale", config.attention_scale);
   if (config.alibi != 0) fields.number("attention.max_alibi_bias", config.alibi);
-  if (config.attention_softcap != 0) fields.number("attn_logit_softcapping", config.attention_softcap);
-  if (config.logit_softcap != 0) fields.number("final_logit_softcapping", config.logit_softcap);
+  if (config.attention_softcap != 0 || config.softcaps_given)
+    fields.number("attn_logit_softcapping", config.attention_softcap);
+  if (config.logit_softcap != 0 || config.softcaps_given)
+    fields.number("final_logit_softcapping", config.logit_softcap);
   if (config.embedding_scale_given) fields.number("embedding_scale", config.embedding_scale);
   if (config.residual_scale != 1) fields.number("residual_scale", config.residual_scale);
-  if (config.logit_scale != 1)
+  if (const char* name = activation_name(config.activation))
+    fields.writer.add_string(fields.architecture + ".hidden_activation", name);
+  if (config.logit_scale != 1 || config.logit_scale_given)
     fields.number("logit_scale", config.logits_divided ? 1 / config.logit_scale : config.logit_scale);
   if (!config.shared_norm && config.attn_norm_name == std::string_view("attn_norm"))
     fields.writer.add_bool(fields.architecture + ".use_parallel_residual", config.parallel);
   write_mixture_fields(config, fields);
   write_layers(config, fields);
   write_rope(config.rope, fields);
+  if (config.local_rope &&
+      (config.local_rope->scaling != nn::RopeScaling::kNone || !config.local_rope->divisors.empty()))
+    throw bad_input("field 'rope_parameters.sliding_attention' scales rotations, which GGUF files cannot say");
   if (config.local_rope && config.local_rope->base != config.rope.base)
     fields.number("rope.freq_base_swa", config.local_rope->base);
 }

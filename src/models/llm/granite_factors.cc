@@ -3,7 +3,9 @@
 namespace gabbro::llm {
 
 void read_granite_factors(const ConfigReader& fields, DecoderConfig& config) {
-  const float scale = fields.number_or({nullptr, "attention_multiplier"}, 0.0f, 0.0f, 1e3f);
+  constexpr FieldName kScale{nullptr, "attention_multiplier"};
+  if (fields.is_null(kScale)) fields.refuse(kScale, "is null");
+  const float scale = fields.number_or(kScale, 0.0f, 0.0f, 1e3f);
   if (scale != 0) config.attention_scale = scale;
   config.embedding_scale = fields.number_or({"embedding_scale", "embedding_multiplier"}, 1.0f, 1e-6f, 1e6f);
   config.embedding_scale_given = config.embedding_scale != 1;

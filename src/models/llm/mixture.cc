@@ -14,8 +14,11 @@ Tensor without(const Tensor& x, const Tensor& excluded) { return where(excluded,
 
 }  // namespace
 
-bool Mixture::is_in(const DecoderConfig& config, const WeightSource& weights, const std::string& prefix) {
-  return config.shape.experts > 0 && weights.has(prefix + "ffn_gate_inp.weight");
+bool Mixture::is_in(const DecoderConfig& config, const WeightSource& weights, const std::string& prefix,
+                    int64_t layer) {
+  if (config.shape.experts == 0) return false;
+  return config.mixed_layers.empty() ? weights.has(prefix + "ffn_gate_inp.weight")
+                                     : config.mixed_layers[static_cast<size_t>(layer)];
 }
 
 Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::string& prefix)
@@ -47,7 +50,7 @@ Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::
   };
   ffn_gate_inp_ = weights.matrix_f32(prefix + "ffn_gate_inp.weight", {s.experts, s.embedding});
   if (config_.router_bias) ffn_gate_inp_b_ = weights.vector(prefix + "ffn_gate_inp.bias", s.experts);
-  if (const std::string bias = prefix + "exp_probs_b.bias"; weights.has(bias))
+  if (const std::string bias = prefix + "exp_probs_b.bias"; config_.choice_bias && weights.has(bias))
     exp_probs_b_ = weights.vector(bias, s.experts, {.one_row = config_.choice_bias_in_row});
   if (config.gated) ffn_gate_exps_ = experts("ffn_gate_exps.weight", s.expert_feed_forward, s.embedding, 0);
   ffn_up_exps_ = experts("ffn_up_exps.weight", s.expert_feed_forward, s.embedding, config.gated ? 1 : 0);

@@ -37,12 +37,16 @@ inline constexpr auto kMixtureDecoderNames = with_names(kMixtureNames, kDecoderN
 // Reads the sizes and the router's fields into `config`, whose mixture has the family's defaults. Dense where the
 // checkpoint says that there are no experts.
 void read_mixture(const ConfigReader& fields, DecoderConfig& config);
+// The first layers of config.json are dense, as many as the field says.
+void read_leading_dense(const ConfigReader& fields, FieldName count, DecoderConfig& config);
+// Every n-th layer of config.json is mixed, but for those that are listed (Qwen).
+void read_sparse_steps(const ConfigReader& fields, DecoderConfig& config);
 void write_mixture_fields(const DecoderConfig& config, GgufFields& fields);
 
 class Mixture {
  public:
-  // Whether the layer of this prefix ("blk.3.") has a router; the others are dense.
-  static bool is_in(const DecoderConfig& config, const WeightSource& weights, const std::string& prefix);
+  // Whether a layer, whose prefix is "blk.<layer>.", has a router; the others are dense.
+  static bool is_in(const DecoderConfig& config, const WeightSource& weights, const std::string& prefix, int64_t layer);
 
   Mixture(const DecoderConfig& config, WeightSource& weights, const std::string& prefix);
 

@@ -59,6 +59,22 @@ void read_mixture(const ConfigReader& fields, DecoderConfig& config) {
     fields.refuse(kUsed, fmt::format("is {}, more than {} groups have", shape.experts_used, mixture.groups_used));
 }
 
+void read_leading_dense(const ConfigReader& fields, FieldName count, DecoderConfig& config) {
+  if (fields.config_class() == nullptr || config.shape.experts == 0) return;
+  const int64_t dense = fields.size_or(count, 0, 0, 1 << 16);
+  for (int64_t i = 0; i < config.shape.layers; ++i) config.mixed_layers.push_back(i >= dense);
+}
+
+void read_sparse_steps(const ConfigReader& fields, DecoderConfig& config) {
+  constexpr FieldName kStep{nullptr, "decoder_sparse_step"}, kDense{nullptr, "mlp_only_layers"};
+  if (fields.config_class() == nullptr || config.shape.experts == 0) return;
+  const int64_t step = fields.size_or(kStep, 1, 1, 1 << 16);
+  for (int64_t i = 0; i < config.shape.layers; ++i) config.mixed_layers.push_back((i + 1) % step == 0);
+  for (const int64_t layer : fields.sizes(kDense)) {
+    if (layer >= 0 && layer < config.shape.layers) config.mixed_layers[static_cast<size_t>(layer)] = false;
+  }
+}
+
 namespace {
 
 // llama.cpp finds the layers with a router, and the width of shared experts, by these fields alone.

@@ -12,6 +12,7 @@
 #include "src/formats/random_file.h"
 #include "src/models/llm/convert_fields.h"
 #include "src/models/llm/gguf_fields.h"
+#include "src/models/llm/counted_tensors.h"
 #include "src/models/llm/registry.h"
 #include "src/models/llm/rope_config.h"
 
@@ -165,7 +166,9 @@ uint64_t bytes_read(const ExpertsSize& experts, uint64_t bytes) {
 
 ModelPlan plan_of(const Checkpoint& checkpoint) {
   const std::span<const WeightName> names = family_of(checkpoint).names;
-  return plan(checkpoint, [&](const std::string& name) { return has_weight(names, checkpoint, name); });
+  unused_layers(checkpoint, read_shape(checkpoint));
+  const CountedTensors counted(names, checkpoint);
+  return plan(checkpoint, [&](const std::string& name) { return counted.has(name); });
 }
 
 ModelPlan plan_of(const Blueprint& blueprint) {

@@ -1,6 +1,7 @@
 #include "src/models/llm/registry.h"
 
 #include <algorithm>
+#include <charconv>
 #include <stdexcept>
 
 #include "src/base/error.h"
@@ -94,6 +95,42 @@ const Family& family_of(const Checkpoint& checkpoint) {
       "supported: " + known_architectures());
 }
 
+namespace {
+
+// Layers with a tensor, by the family's names of them.
+int64_t stored_layers(const Checkpoint& checkpoint, std::span<const WeightName> names) {
+  int64_t layers = 0;
+  for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+    for (const WeightName& name : names) {
+      const std::string_view pattern = name.hugging_face;
+      const size_t at = pattern.find("{}");
+      if (at == pattern.npos || !tensor.name.starts_with(pattern.substr(0, at))) continue;
+      int64_t layer = -1;
+      std::from_chars(tensor.name.data() + at, tensor.name.data() + tensor.name.size(), layer);
+      layers = std::max(layers, std::min<int64_t>(layer, 1 << 20) + 1);
+    }
+  }
+  return layers;
+}
+
+}  // namespace
+
+std::string unused_layers(const Checkpoint& checkpoint, const ModelShape& shape) {
+  if (checkpoint.layout() != CheckpointLayout::kHuggingFace) return "";
+  const int64_t stored = stored_layers(checkpoint, family_of(checkpoint).names);
+  if (stored == 0 || stored == shape.layers) return "";
+  const FieldName kLayers{nullptr, "num_hidden_layers|n_layer|num_layers|n_layers"};
+  if (stored < shape.layers)
+    ConfigReader(checkpoint).refuse(kLayers, fmt::format("is {}, the files hold {} layers", shape.layers, stored));
+  // Layers that predict further tokens follow the others.
+  const Metadata& fields = checkpoint.metadata();
+  for (const char* name : {"num_nextn_predict_layers", "text_config.num_nextn_predict_layers"}) {
+    if (fields.has(name) && stored <= shape.layers + static_cast<int64_t>(fields.require_u32(name))) return "";
+  }
+  return fmt::format("the model has {} layers by its config.json, the files hold {}: those after are not used",
+                     shape.layers, stored);
+}
+
 ModelShape read_shape(const Checkpoint& checkpoint) { return family_of(checkpoint).read_shape(checkpoint); }
 
 // For families without stages, which say so by has_stages().
@@ -106,6 +143,7 @@ Tensor LanguageModel::head(const Tensor&) const { throw std::logic_error("the mo
 std::unique_ptr<LanguageModel> load_model(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
                                           const LoadModelOptions& options) {
   const Family& family = family_of(checkpoint);
+  unused_layers(checkpoint, family.read_shape(checkpoint));
   for (const ScaledAdapter& one : options.adapters) check_adapter(*one.adapter, checkpoint);
   CheckpointWeights weights(checkpoint, family.names, device, options);
   std::unique_ptr<LanguageModel> model = family.build(checkpoint, weights, options.context);

@@ -24,7 +24,10 @@ struct Family {
 
 std::span<const Family* const> families();
 const Family* find_family(std::string_view architecture);  // null if there is none
-const Family& family_of(const Checkpoint& checkpoint);     // throws bad_input that lists those that there are
-std::string known_architectures();                         // "llama, mistral, granite"
+// The layers that the files of a folder hold are as many as its config.json says, or more, which are not used: then a
+// line that says so, else nothing. Throws bad_input where there are fewer.
+std::string unused_layers(const Checkpoint& checkpoint, const ModelShape& shape);
+const Family& family_of(const Checkpoint& checkpoint);  // throws bad_input that lists those that there are
+std::string known_architectures();                      // "llama, mistral, granite"
 
 }  // namespace gabbro::llm

@@ -126,8 +126,11 @@ ModelRope read_rope(const ConfigReader& fields, const RopeSource& source) {
   const float fraction = fields.number_or(fields.has(own) ? own : general, 1.0f, 1e-3f, 1.0f);
   const auto rotated = static_cast<int64_t>(static_cast<float>(source.head_dimension) * fraction);
   rope.dimensions = fields.size_or(dimensions, rotated, 2, source.head_dimension);
-  if (rope.dimensions % 2 != 0)
-    fields.refuse(dimensions, fmt::format("is {}, expected an even number", rope.dimensions));
+  if (rope.dimensions < 2 || rope.dimensions % 2 != 0) {
+    const std::string why = fmt::format("{}, expected an even number", rope.dimensions);
+    if (!fields.is_hugging_face()) fields.refuse(dimensions, "is " + why);
+    fields.refuse({nullptr, "head_dim|num_attention_heads"}, "makes the rotated elements of a head " + why);
+  }
   if (fields.is_hugging_face()) {
     read_hugging_face(fields, source, rope);
   } else {

@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/formats/damaged_tensor.h"
 #include "src/formats/gguf_parse.h"
+#include "src/models/llm/counted_tensors.h"
 #include "src/models/llm/input_squares.h"
 #include "src/models/llm/load_formats.h"
 
@@ -30,6 +31,7 @@ CheckpointWeights::CheckpointWeights(const Checkpoint& checkpoint, std::span<con
                                      std::shared_ptr<Device> device, const LoadModelOptions& options)
     : checkpoint_(checkpoint),
       names_(names),
+      counted_(std::make_shared<CountedTensors>(names, checkpoint)),
       device_(std::move(device)),
       quantize_(planned_formats(checkpoint, options.quantize)),
       memory_(device_, options.streamed != nullptr ? options.streamed->resident_bytes()
@@ -42,7 +44,7 @@ CheckpointWeights::CheckpointWeights(const Checkpoint& checkpoint, std::span<con
   for (const CheckpointTensor& tensor : checkpoint.tensors()) total_ += stored_form(tensor).data.size();
 }
 
-bool CheckpointWeights::has(const std::string& name) const { return has_weight(names_, checkpoint_, name); }
+bool CheckpointWeights::has(const std::string& name) const { return counted_->has(name); }
 
 void CheckpointWeights::require_weight_format(const CheckpointTensor& tensor) const {
   const DType dtype = tensor.dtype();

@@ -18,6 +18,7 @@ namespace gabbro::llm {
 class InputSquares;    // input_squares.h
 struct AdapterPair;    // adapter.h
 struct ScaledAdapter;  // adapter.h
+class CountedTensors;  // counted_tensors.h
 
 // A module of tensors in both layouts; "{}" is the number of the layer. A family has a table of them, and asks by the
 // name of GGUF. Of several rows for one name the first whose tensor exists counts. Where transformers has a tensor for
@@ -300,6 +301,7 @@ class CheckpointWeights : public WeightSource {
 
   const Checkpoint& checkpoint_;
   std::span<const WeightName> names_;
+  std::shared_ptr<const CountedTensors> counted_;
   std::shared_ptr<Device> device_;
   std::map<std::string, PlannedTensor>
       quantize_;        // planned formats, by the names of GGUF; empty: as the checkpoint has them

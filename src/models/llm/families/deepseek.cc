@@ -2,6 +2,7 @@
 // shared ones, chosen in the best groups of them.
 #include <cmath>
 
+#include "src/models/llm/config_class.h"
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/mixers/latent_attention.h"
 #include "src/models/llm/registry.h"
@@ -81,8 +82,16 @@ Config read_config(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   Config config{.decoder = read_mixed_config(fields, kNames, ValueLength::kAny), .latent = {}};
   DecoderConfig& decoder = config.decoder;
+  constexpr FieldName kKvHeads{nullptr, "num_key_value_heads"};  // every head has its keys
+  if (fields.config_class() != nullptr && decoder.shape.heads / decoder.shape.kv_heads != 1)
+    fields.refuse(kKvHeads, fmt::format("is {}, the model has {} heads", decoder.shape.kv_heads, decoder.shape.heads));
   config.latent = read_latent(fields, decoder);
   const LatentSizes& latent = config.latent;
+  constexpr FieldName kRotations{nullptr, "head_dim"};
+  const ClassConfig* const of = fields.config_class();
+  if (of != nullptr && of->has_rotary_head_dim() &&
+      fields.size_or(kRotations, latent.rotated, 1, 1 << 20) != latent.rotated)
+    fields.refuse(kRotations, fmt::format("is not the {} of qk_rope_head_dim", latent.rotated));
   decoder.rope =
       read_rope(fields, {.head_dimension = latent.rotated, .context_trained = decoder.shape.context_trained});
   decoder.rope.interleaved = fields.flag_or({nullptr, "rope_interleave"}, true);
@@ -94,10 +103,18 @@ Config read_config(const Checkpoint& checkpoint) {
   const bool third = fields.is_hugging_face() && architecture_of(checkpoint) == "deepseek_v3";
   decoder.mixture.score = third ? RouterScore::kSigmoid : RouterScore::kSoftmax;
   decoder.mixture.normalized = third;
-  read_mixture(fields, decoder);
   constexpr FieldName kMethod{nullptr, "topk_method"};
-  if (fields.is_hugging_face() && !third && fields.text_or(kMethod, "greedy") == "greedy")
-    decoder.mixture.groups = decoder.mixture.groups_used = 1;
+  const std::string method = fields.text_or(kMethod, third ? "noaux_tc" : "greedy");
+  if (!third && fields.is_hugging_face() && method != "greedy" && method != "group_limited_greedy")
+    fields.refuse(kMethod, fmt::format("is '{}', expected greedy or group_limited_greedy", method));
+  if (fields.is_hugging_face() && method == "group_limited_greedy") {
+    for (const FieldName name : {FieldName{nullptr, "n_group"}, FieldName{nullptr, "topk_group"}}) {
+      if (fields.is_null(name)) fields.refuse(name, "is missing, and topk_method is group_limited_greedy");
+    }
+  }
+  read_mixture(fields, decoder);
+  if (fields.is_hugging_face() && method == "greedy") decoder.mixture.groups = decoder.mixture.groups_used = 1;
+  read_leading_dense(fields, {nullptr, "first_k_dense_replace"}, decoder);
   return config;
 }
 

@@ -12,15 +12,13 @@ constexpr std::string_view kArchitectures[] = {"dots1"};
 DecoderConfig read_config(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   DecoderConfig config = read_mixed_config(fields, kMixtureDecoderNames);
-  // Without layer_types the first layers have no window.
-  if (fields.is_hugging_face() && !fields.has({nullptr, "layer_types"})) {
-    const int64_t full = fields.size_or({nullptr, "max_window_layers"}, 62, 0, 4096);
-    for (int64_t i = 0; i < std::min(full, config.shape.layers); ++i) config.layers[static_cast<size_t>(i)].window = 0;
-  }
+  const int64_t full = fields.size_or({nullptr, "max_window_layers"}, 62, 0, 1 << 16);
+  config.layers = read_layers(fields, config.shape.layers, {.first = full});
   config.qk_norm = QkNorm::kHead;
   config.activation = read_activation(fields, Activation::kSilu);
   config.mixture.score = RouterScore::kSigmoid;
   read_mixture(fields, config);
+  read_leading_dense(fields, {nullptr, "first_k_dense_replace"}, config);
   return config;
 }
 

@@ -23,6 +23,17 @@ DecoderConfig read_dense(const Checkpoint& checkpoint) {
   return config;
 }
 
+// Every n-th layer from the first to the last one; -1: the model's last one.
+void read_mixed_layers(const ConfigReader& fields, DecoderConfig& config) {
+  constexpr FieldName kFirst{nullptr, "moe_layer_start_index"}, kLast{nullptr, "moe_layer_end_index"};
+  constexpr FieldName kStep{nullptr, "moe_layer_interval"};
+  if (fields.config_class() == nullptr || config.shape.experts == 0) return;
+  const int64_t step = fields.size_or(kStep, 1, 1, 1 << 16), first = fields.size_or(kFirst, 0, 0, 1 << 16);
+  const int64_t given = fields.index_or(kLast, -1), last = given == -1 ? config.shape.layers - 1 : given;
+  for (int64_t i = 0; i < config.shape.layers; ++i)
+    config.mixed_layers.push_back((i + 1) % step == 0 && i >= first && i <= last);
+}
+
 DecoderConfig read_mixed(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   DecoderConfig config = read_mixed_config(fields, kMixedNames);
@@ -30,6 +41,7 @@ DecoderConfig read_mixed(const Checkpoint& checkpoint) {
   config.activation = read_activation(fields, Activation::kSilu);
   config.mixture.normalized = config.mixture.choice_bias_in_row = true;
   read_mixture(fields, config);
+  read_mixed_layers(fields, config);
   return config;
 }
 

@@ -23,16 +23,36 @@ constexpr WeightName kNames[] = {
     {"blk.{}.ffn_down", "transformer.h.{}.mlp.dense_4h_to_h"},
 };
 
+struct Norms {
+  bool two = false;       // one for each block, which read the same stream
+  bool parallel = false;  // one for both blocks, or these two
+};
+
+// As config.json says; of GGUF and of files of early versions, which do not say it, by the tensors.
+Norms read_norms(const ConfigReader& fields) {
+  constexpr FieldName kCount{nullptr, "num_ln_in_parallel_attn"}, kParallel{nullptr, "parallel_attn"};
+  constexpr FieldName kNew{nullptr, "new_decoder_architecture"};
+  if (fields.config_class() == nullptr) {
+    const bool two = has_weight(kNames, fields.checkpoint(), "blk.0.attn_norm_2.weight");
+    return {.two = two, .parallel = two || !has_weight(kNames, fields.checkpoint(), "blk.0.ffn_norm.weight")};
+  }
+  const bool newer = fields.flag_or(kNew, false), parallel = fields.flag_or(kParallel, true);
+  if (newer && !parallel) fields.refuse(kParallel, "is false, which new_decoder_architecture does not have");
+  const int64_t count = fields.size_or(kCount, newer ? 2 : 1, 1, 2);
+  if (!newer && parallel && count == 2) fields.refuse(kCount, "is 2, which is of new_decoder_architecture");
+  return {.two = newer && count == 2, .parallel = parallel};
+}
+
 DecoderConfig read_config(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   DecoderConfig config = read_decoder_config(fields, kNames);
   if (fields.is_hugging_face() && !fields.flag_or({nullptr, "new_decoder_architecture"}, false))
     config.shape.kv_heads = fields.flag_or({nullptr, "multi_query"}, true) ? 1 : config.shape.heads;
   config.norm = NormKind::kLayer;
-  const bool two_norms = has_weight(kNames, checkpoint, "blk.0.attn_norm_2.weight");
-  config.parallel = two_norms || !has_weight(kNames, checkpoint, "blk.0.ffn_norm.weight");
-  config.shared_norm = config.parallel && !two_norms;
-  if (two_norms) {
+  const Norms norms = read_norms(fields);
+  config.parallel = norms.parallel;
+  config.shared_norm = norms.parallel && !norms.two;
+  if (norms.two) {
     config.attn_norm_name = "attn_norm_2";
     config.ffn_norm_name = "attn_norm";
   }

@@ -93,11 +93,7 @@ void read_factors(const ConfigReader& fields, Config& config) {
 }
 
 StateSpaceSizes read_sizes(const ConfigReader& fields, int64_t embedding) {
-  constexpr FieldName kWidth{nullptr, "mamba_d_head"};
   StateSpaceSizes sizes = read_mamba2_sizes(fields, {"ssm.inner_size", "mamba_d_ssm"}, embedding);
-  const int64_t width = fields.size_or(kWidth, sizes.head_rows(), 1, 1 << 20);
-  if (width != sizes.head_rows())
-    fields.refuse(kWidth, fmt::format("is {}, the other sizes ask for {}", width, sizes.head_rows()));
   sizes.gate_last = fields.is_hugging_face() && fields.flag_or({nullptr, "mamba_norm_before_gate"}, true);
   return sizes;
 }
@@ -106,6 +102,7 @@ Config read_config(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   Config config{.decoder = read_decoder_config(fields, kNames), .sizes = {}};
   config.decoder.activation = read_activation(fields, Activation::kSilu);
+  require_silu(fields, {nullptr, "hidden_act"});
   config.sizes = read_sizes(fields, config.decoder.shape.embedding);
   read_factors(fields, config);
   return config;

@@ -22,6 +22,8 @@ constexpr auto kNames = with_names(kOwn, kDecoderNames);
 
 DecoderConfig read_common(const ConfigReader& fields, std::span<const WeightName> names) {
   DecoderConfig config = read_decoder_config(fields, names);
+  constexpr FieldName kBothWays{nullptr, "use_bidirectional_attention"};
+  if (fields.flag_or(kBothWays, false)) fields.refuse(kBothWays, "is true, which is not supported");
   config.norm_offset = 1;
   config.activation = read_activation(fields, Activation::kGeluTanh);
   // Early files of transformers say "gelu", and meant the approximation all along.
@@ -38,7 +40,7 @@ DecoderConfig read_windowed(const ConfigReader& fields, int64_t pattern, int64_t
   DecoderConfig config = read_common(fields, kNames);
   const ModelShape& shape = config.shape;
   config.norm_placement = NormPlacement::kAround;
-  config.layers = read_layers(fields, shape.layers, pattern);
+  config.layers = read_layers(fields, shape.layers, {.pattern = pattern});
   if (fields.has({"attention.scale", nullptr})) return config;
   const int64_t scalar = shape.layers == large ? shape.embedding / shape.heads : shape.head_dimension;
   const float usual = static_cast<float>(scalar);
@@ -49,8 +51,12 @@ DecoderConfig read_windowed(const ConfigReader& fields, int64_t pattern, int64_t
 DecoderConfig read_gemma2(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   DecoderConfig config = read_windowed(fields, 2, 46);
-  config.attention_softcap = fields.number_or({"attn_logit_softcapping", "attn_logit_softcapping"}, 50.0f, 1e-3f, 1e6f);
-  config.logit_softcap = fields.number_or({"final_logit_softcapping", "final_logit_softcapping"}, 30.0f, 1e-3f, 1e6f);
+  constexpr FieldName kScores{"attn_logit_softcapping", "attn_logit_softcapping"};
+  constexpr FieldName kLogits{"final_logit_softcapping", "final_logit_softcapping"};
+  const bool null_is_none = fields.config_class() != nullptr;
+  config.softcaps_given = true;
+  config.attention_softcap = fields.number_or(kScores, null_is_none ? 0.0f : 50.0f, 0.0f, 1e6f);
+  config.logit_softcap = fields.number_or(kLogits, null_is_none ? 0.0f : 30.0f, 0.0f, 1e6f);
   return config;
 }
 
@@ -59,7 +65,7 @@ DecoderConfig read_gemma3(const Checkpoint& checkpoint) {
   DecoderConfig config = read_windowed(fields, 6, 62);
   config.qk_norm = QkNorm::kHead;
   config.logit_softcap = fields.number_or({"final_logit_softcapping", "final_logit_softcapping"}, 0.0f, 0.0f, 1e6f);
-  read_window_ropes(fields, config);
+  read_window_ropes(fields, config, 10000.0f);
   return config;
 }
 

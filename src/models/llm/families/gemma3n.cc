@@ -114,8 +114,8 @@ Config read_config(const Checkpoint& checkpoint) {
   decoder.embedding_scale = std::sqrt(static_cast<float>(shape.embedding));
   decoder.attention_scale = fields.number_or({"attention.scale", nullptr}, 1.0f, 1e-3f, 1e3f);
   decoder.logit_softcap = fields.number_or({"final_logit_softcapping", "final_logit_softcapping"}, 30.0f, 0.0f, 1e6f);
-  decoder.layers = read_layers(fields, shape.layers, 5);
-  read_window_ropes(fields, decoder);
+  decoder.layers = read_layers(fields, shape.layers, {.pattern = 5});
+  read_window_ropes(fields, decoder, 10000.0f);
   config.streams = fields.size_or(kStreams, 4, 2, 64);
   config.active = fields.size_or(kActive, 0, 0, config.streams - 1);
   config.layer_width = fields.size_or(kLayerWidth, 256, 1, 1 << 16);
@@ -409,6 +409,10 @@ Tensor Gemma3n::forward(const Step& step, const nn::KvCache& cache) const {
 
 void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
   const Config config = read_config(checkpoint);
+  if (!config.decoder.rope.divisors.empty())
+    ConfigReader(checkpoint)
+        .refuse({nullptr, "rope_parameters.full_attention.rope_type"},
+                "divides frequencies, which GGUF files of this architecture cannot say");
   write_decoder_fields(config.decoder, fields);
   fields.size("altup.num_inputs", config.streams);
   fields.size("altup.active_idx", config.active);

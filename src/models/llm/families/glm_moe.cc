@@ -20,13 +20,13 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   DecoderConfig config = read_mixed_config(fields, kNames);
   config.ffn_norm_name = "post_attention_norm";
   config.activation = read_activation(fields, Activation::kSilu);
-  if (has_weight(kNames, checkpoint, "blk.0.attn_q_norm.weight")) config.qk_norm = QkNorm::kHead;
-  if (fields.is_hugging_face() && config.rope.dimensions == config.shape.head_dimension &&
-      !fields.has({nullptr, "rope_parameters.partial_rotary_factor|partial_rotary_factor"}))
-    config.rope.dimensions /= 2;  // transformers' default
+  constexpr FieldName kNorms{nullptr, "use_qk_norm"};
+  const bool has_norms = has_weight(kNames, checkpoint, "blk.0.attn_q_norm.weight");
+  if (fields.config_class() != nullptr ? fields.flag_or(kNorms, false) : has_norms) config.qk_norm = QkNorm::kHead;
   config.mixture.score = RouterScore::kSigmoid;
   config.mixture.normalized = true;
   read_mixture(fields, config);
+  read_leading_dense(fields, {nullptr, "first_k_dense_replace"}, config);
   // GGUF files count the layers that predict further tokens, which are not used.
   constexpr FieldName kFurther{"nextn_predict_layers", nullptr};
   config.shape.layers -= fields.size_or(kFurther, 0, 0, config.shape.layers - 1);

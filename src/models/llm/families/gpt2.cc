@@ -33,6 +33,11 @@ constexpr WeightName kNames[] = {
 DecoderConfig read_config(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   DecoderConfig config = read_decoder_config(fields, kNames);
+  constexpr FieldName kScaled{nullptr, "scale_attn_weights"}, kByLayer{nullptr, "scale_attn_by_inverse_layer_idx"};
+  constexpr FieldName kCross{nullptr, "add_cross_attention"};
+  if (!fields.flag_or(kScaled, true)) config.attention_scale = 1;
+  if (fields.flag_or(kByLayer, false)) fields.refuse(kByLayer, "is true, which is not supported");
+  if (fields.flag_or(kCross, false)) fields.refuse(kCross, "is true, which is not supported");
   config.norm = NormKind::kLayer;
   config.learned_positions = true;
   config.transposed_linears = true;

@@ -28,6 +28,9 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
     config.shape.kv_heads = one ? 1 : config.shape.heads;
     if (!one) config.fused_rows = rows_by_group(config.shape);
   }
+  constexpr FieldName kScaled{nullptr, "scale_attn_weights"}, kCross{nullptr, "add_cross_attention"};
+  if (!fields.flag_or(kScaled, true)) config.attention_scale = 1;
+  if (fields.flag_or(kCross, false)) fields.refuse(kCross, "is true, which is not supported");
   config.norm = NormKind::kLayer;
   config.learned_positions = true;
   config.gated = false;

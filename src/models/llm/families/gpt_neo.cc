@@ -24,10 +24,29 @@ constexpr WeightName kNames[] = {
     {"blk.{}.ffn_down", "transformer.h.{}.mlp.c_proj"},
 };
 
+// attention_layers, or what attention_types makes of it: [[["global", "local"], 12]] is 12 times both.
+std::vector<std::string> read_types(const ConfigReader& fields, FieldName list, size_t layers) {
+  constexpr FieldName kShort{nullptr, "attention_types"};
+  if (fields.has(list)) return fields.texts(list);
+  std::vector<std::string> types;
+  if (!fields.has(kShort)) {
+    for (size_t i = 0; i < layers; ++i) types.emplace_back(i % 2 == 0 ? "global" : "local");
+    return types;
+  }
+  for (const MetadataValue& item : fields.values(kShort)) {
+    const std::vector<MetadataValue> pair = item.elements();
+    const auto names = pair.size() == 2 ? pair[0].as_vector<std::string_view>() : std::nullopt;
+    const auto times = pair.size() == 2 ? pair[1].as<uint32_t>() : std::nullopt;
+    if (!names || !times || *times > layers) fields.refuse(kShort, "is no list of names and how often they come");
+    for (uint32_t i = 0; i < *times; ++i) types.insert(types.end(), names->begin(), names->end());
+  }
+  return types;
+}
+
 // Layers are "global" or "local", which attend to the last `window_size` tokens.
 void read_attention_layers(const ConfigReader& fields, std::vector<LayerKind>& layers) {
   constexpr FieldName kTypes{nullptr, "attention_layers"}, kWindow{nullptr, "window_size"};
-  const std::vector<std::string> types = fields.texts(kTypes);
+  const std::vector<std::string> types = read_types(fields, kTypes, layers.size());
   if (types.size() != layers.size())
     fields.refuse(kTypes, fmt::format("has {} layers, the model has {}", types.size(), layers.size()));
   const int64_t window = fields.size_or(kWindow, 256, 1, int64_t{1} << 32);

@@ -33,7 +33,7 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   DecoderConfig config = read_mixed_config(fields, kNames);
   config.ffn_norm_name = "post_attention_norm";
   config.attention_sinks = true;
-  config.layers = read_layers(fields, config.shape.layers, 2);
+  config.layers = read_layers(fields, config.shape.layers, {.pattern = 2});
   // Files by llama.cpp do not say that the ramp of YaRN begins and ends between pairs.
   if (!fields.is_hugging_face() && !fields.has({"rope.scaling.yarn_truncate", nullptr}))
     config.rope.whole_pairs = false;

@@ -82,6 +82,7 @@ Config read_config(const Checkpoint& checkpoint) {
   decoder.activation = read_activation(fields, Activation::kSilu);
   decoder.paired_heads = true;
   decoder.rope.interleaved = true;
+  require_silu(fields, {nullptr, "hidden_act"});
   const bool bamba = fields.is_hugging_face() && architecture_of(checkpoint) == "bamba";
   constexpr FieldName kRotated{nullptr, "attn_rotary_emb"};
   if (bamba)

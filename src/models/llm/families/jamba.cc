@@ -52,12 +52,22 @@ std::vector<bool> read_attention_layers(const ConfigReader& fields, int64_t laye
   return attends;
 }
 
+void read_mixed_layers(const ConfigReader& fields, DecoderConfig& config) {
+  constexpr FieldName kPeriod{nullptr, "expert_layer_period"}, kOffset{nullptr, "expert_layer_offset"};
+  if (fields.config_class() == nullptr || config.shape.experts == 0) return;
+  const int64_t period = fields.size_or(kPeriod, 2, 1, 4096), offset = fields.size_or(kOffset, 1, 0, period - 1);
+  for (int64_t i = 0; i < config.shape.layers; ++i) config.mixed_layers.push_back(i % period == offset);
+}
+
 Config read_config(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   Config config{.decoder = read_mixed_config(fields, kNames), .sizes = {}, .attends = {}};
   DecoderConfig& decoder = config.decoder;
   decoder.activation = read_activation(fields, Activation::kSilu);
+  require_silu(fields, {nullptr, "hidden_act"});
   read_mixture(fields, decoder);
+  if (decoder.shape.experts == 1) decoder.shape.experts = 0;  // a dense block
+  read_mixed_layers(fields, decoder);
   for (LayerKind& kind : decoder.layers) kind.rotated = false;
   config.attends = read_attention_layers(fields, decoder.shape.layers);
   const int64_t c = decoder.shape.embedding, expand = fields.size_or({nullptr, "mamba_expand"}, 2, 1, 64);

@@ -49,7 +49,9 @@ struct Config {
 
 // The width that the model was made with, of the one in config.json.
 int64_t read_feed_forward(const ConfigReader& fields, int64_t given) {
-  if (!fields.is_hugging_face() || !fields.flag_or({nullptr, "block_auto_adjust_ff_dim"}, true)) return given;
+  if (!fields.is_hugging_face()) return given;
+  given = fields.size_or({nullptr, "block_ff_dim"}, given, 1, 1 << 22);
+  if (!fields.flag_or({nullptr, "block_auto_adjust_ff_dim"}, true)) return given;
   const int64_t multiple = fields.size_or({nullptr, "block_multiple_of"}, 256, 1, 1 << 20);
   const float factor = fields.number_or({nullptr, "block_ffn_dim_multiplier"}, 1.0f, 1e-3f, 1e3f);
   const auto width = static_cast<int64_t>(factor * static_cast<float>(2 * given / 3));
@@ -87,7 +89,10 @@ Config read_config(const Checkpoint& checkpoint) {
   decoder.mixture.score = RouterScore::kSigmoid;
   decoder.mixture.normalized = true;
   read_mixture(fields, decoder);
+  read_leading_dense(fields, {nullptr, "num_dense_layers"}, decoder);
   if (decoder.shape.experts == 0) decoder.shape.feed_forward = read_feed_forward(fields, decoder.shape.feed_forward);
+  constexpr FieldName kChoiceBias{nullptr, "use_expert_bias"};
+  if (decoder.shape.experts > 0) decoder.mixture.choice_bias = fields.flag_or(kChoiceBias, true);
   config.taps = fields.size_or({"shortconv.l_cache", "conv_L_cache"}, 3, 2, 8);
   config.attends = read_attention_layers(fields, decoder.shape.layers);
   return config;

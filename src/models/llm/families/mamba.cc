@@ -36,6 +36,7 @@ struct Config {
 
 Config read_config(const Checkpoint& checkpoint, bool second) {
   const ConfigReader fields(checkpoint);
+  require_silu(fields, {nullptr, "hidden_act"});
   constexpr FieldName kInner{"ssm.inner_size", "intermediate_size"}, kRank{"ssm.time_step_rank", "time_step_rank"};
   constexpr FieldName kHeads{"ssm.time_step_rank", "num_heads"}, kGroups{"ssm.group_count", "n_groups"};
   Config config;
@@ -45,6 +46,7 @@ Config read_config(const Checkpoint& checkpoint, bool second) {
   shape.context_trained = fields.size_or({"context_length", "max_position_embeddings"}, 1 << 20, 1, int64_t{1} << 32);
   shape.vocabulary = read_vocabulary(fields, kTensors);
   config.decoder.norm_epsilon = read_norm_epsilon(fields);
+  config.decoder.may_be_tied = read_may_be_tied(fields);
   config.decoder.layers.assign(static_cast<size_t>(shape.layers), LayerKind{.rotated = false});
 
   StateSpaceSizes& sizes = config.sizes;
@@ -56,6 +58,7 @@ Config read_config(const Checkpoint& checkpoint, bool second) {
     sizes.rank = fields.size_or(kHeads, std::max<int64_t>(1, sizes.inner / 64), 1, 1 << 16);
     sizes.groups = fields.size_or(kGroups, 1, 1, sizes.rank);
     check_heads(fields, kHeads, kGroups, sizes);
+    check_width(fields, {nullptr, "head_dim"}, sizes);
     read_step_bounds(fields, sizes);
   } else {
     sizes.rank = fields.size_or(kRank, (shape.embedding + 15) / 16, 1, 1 << 20);

@@ -25,8 +25,9 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   DecoderConfig config = read_mixed_config(fields, kNames);
   config.qk_norm = QkNorm::kAllHeads;
   config.activation = read_activation(fields, Activation::kSilu);
-  constexpr FieldName kRotated{nullptr, "rotary_dim"};
-  config.rope.dimensions = fields.size_or(kRotated, config.rope.dimensions, 2, config.shape.head_dimension);
+  constexpr FieldName kRotated{nullptr, "rotary_dim"}, kFraction{nullptr, "rope_parameters.partial_rotary_factor"};
+  if (!fields.has(kFraction))
+    config.rope.dimensions = fields.size_or(kRotated, config.rope.dimensions, 2, config.shape.head_dimension);
   if (config.rope.dimensions % 2 != 0)
     fields.refuse(kRotated, fmt::format("is {}, expected an even number", config.rope.dimensions));
   config.mixture.score = RouterScore::kSigmoid;

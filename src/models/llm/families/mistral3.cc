@@ -16,6 +16,12 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   constexpr FieldName kScale{"attention.temperature_scale",
                              "rope_parameters.llama_4_scaling_beta|rope_scaling.llama_4_scaling_beta"};
   constexpr FieldName kLength{"attention.temperature_length", nullptr};
+  constexpr FieldName kOriginal{nullptr, "rope_parameters.original_max_position_embeddings"};
+  if (fields.config_class() != nullptr) {  // which has no model without the factor
+    for (const FieldName name : {kScale, kOriginal}) {
+      if (!fields.has(name)) fields.refuse(name, "is missing");
+    }
+  }
   config.temperature.scale = fields.number_or(kScale, 0.0f, 0.0f, 100.0f);
   config.temperature.length = fields.size_or(kLength, config.rope.original_context, 1, int64_t{1} << 32);
   for (LayerKind& kind : config.layers) kind.tempered = true;

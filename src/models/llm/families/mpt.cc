@@ -33,6 +33,9 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   DecoderConfig config = read_decoder_config(fields, kNames);
   if (fields.is_hugging_face()) config.shape.feed_forward = fields.size_or(kFactor, 4, 1, 64) * config.shape.embedding;
   config.norm = NormKind::kLayer;
+  constexpr FieldName kScale{nullptr, "attn_config.softmax_scale"};
+  const float scale = fields.number_or(kScale, 0.0f, 0.0f, 1e3f);
+  if (scale != 0) config.attention_scale = scale;
   config.alibi = fields.number_or(kLargest, 8.0f, 1e-3f, 64.0f);
   config.gated = false;
   config.activation = Activation::kGelu;

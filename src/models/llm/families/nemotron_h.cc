@@ -111,7 +111,9 @@ std::vector<Block> read_blocks(const ConfigReader& fields, int64_t layers) {
     return blocks;
   }
   const bool listed = fields.has(kTypes);
-  if (listed) {
+  if (!listed && !fields.has(kPattern) && fields.config_class() != nullptr) {  // the class's default
+    blocks = {Block::kStates, Block::kExperts, Block::kAttention, Block::kFeedForward};
+  } else if (listed) {
     for (const std::string& type : fields.texts(kTypes)) blocks.push_back(block_of_type(fields, kTypes, type));
   } else {
     for (const char letter : fields.text_or(kPattern, ""))
@@ -125,16 +127,16 @@ std::vector<Block> read_blocks(const ConfigReader& fields, int64_t layers) {
 
 StateSpaceSizes read_sizes(const ConfigReader& fields) {
   constexpr FieldName kHeads{"ssm.time_step_rank", "mamba_num_heads"}, kInner{"ssm.inner_size", nullptr};
-  constexpr FieldName kGroups{"ssm.group_count", "n_groups|mamba_n_groups"};
+  constexpr FieldName kGroups{"ssm.group_count", "mamba_n_groups|n_groups"};
   StateSpaceSizes sizes;
   sizes.rank = fields.size_or(kHeads, 128, 1, 1 << 16);
   sizes.inner = fields.size_or(kInner, sizes.rank * fields.size_or({nullptr, "mamba_head_dim"}, 64, 1, 1 << 10), 1,
                                int64_t{1} << 26);
-  sizes.taps = fields.size_or({"ssm.conv_kernel", "conv_kernel|mamba_d_conv"}, 4, 2, 8);
+  sizes.taps = fields.size_or({"ssm.conv_kernel", "mamba_d_conv|conv_kernel"}, 4, 2, 8);
   sizes.states = fields.size_or({"ssm.state_size", "ssm_state_size"}, 128, 1, 512);
   sizes.groups = fields.size_or(kGroups, 8, 1, sizes.rank);
   check_heads(fields, kHeads, kGroups, sizes);
-  sizes.shortest = fields.number_or({"ssm.time_step_min", "time_step_min|mamba_dt_min"},
+  sizes.shortest = fields.number_or({"ssm.time_step_min", "mamba_dt_min|time_step_min"},
                                     fields.is_hugging_face() ? 1e-3f : 0.0f, 0.0f, 1e6f);
   return sizes;
 }
@@ -152,6 +154,7 @@ void read_experts(const ConfigReader& fields, Config& config) {
 Config read_config(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   constexpr FieldName kActivation{nullptr, "mlp_hidden_act"};
+  require_silu(fields, {nullptr, "mamba_hidden_act"});
   Config config{.decoder = read_mixed_config(fields, kNames), .sizes = {}, .blocks = {}};
   DecoderConfig& decoder = config.decoder;
   decoder.gated = false;

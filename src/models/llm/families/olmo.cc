@@ -1,6 +1,7 @@
 // OLMo 2 and 3: norms after each block instead of before, and of all queries and of all keys; windows in 3.
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
+#include "src/models/llm/window_ropes.h"
 
 namespace gabbro::llm {
 namespace {
@@ -19,16 +20,9 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   config.norm_placement = NormPlacement::kAfter;
   config.qk_norm = QkNorm::kAllHeads;
   config.activation = read_activation(fields, Activation::kSilu);
-  config.layers = read_layers(fields, config.shape.layers, 4);
+  config.layers = read_layers(fields, config.shape.layers, {.pattern = 4});
   // Contexts are stretched in layers that see everything alone.
-  if (fields.has({nullptr, "rope_parameters.full_attention.rope_theta"})) {
-    config.rope = read_rope(fields, {.head_dimension = config.shape.head_dimension,
-                                     .context_trained = config.shape.context_trained,
-                                     .section = "full_attention."});
-  }
-  config.local_rope = {
-      nn::RopeConfig{.dimensions = config.rope.dimensions, .interleaved = false, .base = config.rope.base}};
-  for (LayerKind& kind : config.layers) kind.local_rope = kind.window > 0;
+  read_window_ropes(fields, config, static_cast<float>(config.rope.base));
   return config;
 }
 

@@ -15,6 +15,7 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   constexpr FieldName kClip{nullptr, "clip_qkv"};
   if (fields.number_or(kClip, 0.0f, 0.0f, 1e30f) != 0) fields.refuse(kClip, "is not supported");
   read_mixture(fields, config);
+  for (LayerKind& kind : config.layers) kind.window = 0;  // transformers reads sliding_window, and has no mask of it
   return config;
 }
 

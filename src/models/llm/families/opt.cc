@@ -39,6 +39,9 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   constexpr FieldName kBefore{nullptr, "do_layer_norm_before"}, kProjected{nullptr, "word_embed_proj_dim"};
   if (!fields.flag_or(kBefore, true)) fields.refuse(kBefore, "is false, which is not supported");
+  constexpr FieldName kBare{nullptr, "_remove_final_layer_norm"}, kWeighted{nullptr, "layer_norm_elementwise_affine"};
+  if (fields.flag_or(kBare, false)) fields.refuse(kBare, "is true, which is not supported");
+  if (!fields.flag_or(kWeighted, true)) fields.refuse(kWeighted, "is false, which is not supported");
   DecoderConfig config = read_decoder_config(fields, kNames);
   const int64_t c = config.shape.embedding;
   if (const int64_t width = fields.size_or(kProjected, c, 1, 1 << 20); width != c)

@@ -16,15 +16,28 @@ constexpr WeightName kOwn[] = {
 };
 constexpr auto kNames = with_names(kOwn, kMixtureDecoderNames);
 
+// Scaled rotations have a given magnitude, one for short and one for long contexts.
+void read_magnitude(const ConfigReader& fields, ModelRope& rope) {
+  constexpr FieldName kShort{nullptr, "rope_parameters.short_mscale"}, kLong{nullptr, "rope_parameters.long_mscale"};
+  if (!fields.is_hugging_face() || rope.scaling == nn::RopeScaling::kNone) return;
+  const float magnitude = fields.number_or(kShort, 1.0f, 1e-3f, 1e3f);
+  if (fields.number_or(kLong, magnitude, 1e-3f, 1e3f) != magnitude)
+    fields.refuse(kLong, "differs from short_mscale, which is not supported");
+  rope.attention_factor = magnitude;
+}
+
 DecoderConfig read_config(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   DecoderConfig config = read_mixed_config(fields, kNames);
   config.norm = NormKind::kLayer;
+  read_magnitude(fields, config.rope);
   config.activation = read_activation(fields, Activation::kSilu);
   config.mixture.score = RouterScore::kMargin;
   constexpr float kPublishedMargin = 0.01f;  // of files by llama.cpp, which has no such field
   config.mixture.margin = fields.number_or({"expert_margin", "router_jitter_noise"}, kPublishedMargin, 0.0f, 1.0f);
   read_mixture(fields, config);
+  constexpr int64_t kChosen = 2;  // of transformers, which does not ask num_experts_per_tok
+  if (fields.config_class() != nullptr) config.shape.experts_used = kChosen;
   return config;
 }
 

@@ -11,9 +11,13 @@ constexpr std::string_view kQwen3Names[] = {"qwen3"};
 constexpr std::string_view kQwen2MoeNames[] = {"qwen2moe", "qwen2_moe"};
 constexpr std::string_view kQwen3MoeNames[] = {"qwen3moe", "qwen3_moe"};
 
+constexpr FieldName kFirstWindow{nullptr, "max_window_layers"};
+
+// Windows begin with a layer.
 DecoderConfig read_qwen2(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   DecoderConfig config = read_decoder_config(fields, kDecoderNames);
+  config.layers = read_layers(fields, config.shape.layers, {.first = fields.size_or(kFirstWindow, 0, 0, 1 << 16)});
   config.activation = read_activation(fields, Activation::kSilu);
   return config;
 }
@@ -31,10 +35,19 @@ DecoderConfig read_mixed(const Checkpoint& checkpoint, bool normalized_in_gguf) 
   config.activation = read_activation(fields, Activation::kSilu);
   config.mixture.normalized = normalized_in_gguf && !fields.is_hugging_face();
   read_mixture(fields, config);
+  read_sparse_steps(fields, config);
   return config;
 }
 
-DecoderConfig read_qwen2_moe(const Checkpoint& checkpoint) { return read_mixed(checkpoint, false); }
+// Windows end with a layer, and before it every other one has them.
+DecoderConfig read_qwen2_moe(const Checkpoint& checkpoint) {
+  const ConfigReader fields(checkpoint);
+  DecoderConfig config = read_mixed(checkpoint, false);
+  if (fields.is_hugging_face())
+    config.layers =
+        read_layers(fields, config.shape.layers, {.pattern = 2, .end = fields.size_or(kFirstWindow, 28, 0, 1 << 16)});
+  return config;
+}
 
 DecoderConfig read_qwen3_moe(const Checkpoint& checkpoint) {
   DecoderConfig config = read_mixed(checkpoint, true);

@@ -77,9 +77,7 @@ Config read_config(const Checkpoint& checkpoint) {
   decoder.gated_attention = true;
   decoder.mixture.normalized = true;
   read_mixture(fields, decoder);
-  constexpr FieldName kRotated{nullptr, "partial_rotary_factor|rope_parameters.partial_rotary_factor"};
-  if (fields.is_hugging_face() && !fields.has(kRotated))
-    decoder.rope.dimensions = decoder.shape.head_dimension / 8 * 2;  // transformers' default: a quarter
+  if (!apart) read_sparse_steps(fields, decoder);
   config.attends = read_attention_layers(fields, all_layers);
   config.attends.resize(static_cast<size_t>(decoder.shape.layers));
   config.sizes = read_delta_net(fields);

@@ -18,8 +18,10 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   constexpr FieldName kRotated{"rope.rotated_layers",
                                "no_rope_layers"};  // 1 where a layer has them, in spite of the name
   constexpr FieldName kInterval{nullptr, "no_rope_layer_interval"};
+  config.rotated_layers_given = true;
   const std::vector<int64_t> rotated = fields.sizes(kRotated);
-  if (!rotated.empty() && rotated.size() != config.layers.size())
+  const bool longer = fields.is_hugging_face() && rotated.size() > config.layers.size();  // the first ones count
+  if (!rotated.empty() && !longer && rotated.size() != config.layers.size())
     fields.refuse(kRotated, fmt::format("has {} layers, the model has {}", rotated.size(), config.layers.size()));
   const auto interval = static_cast<size_t>(fields.size_or(kInterval, 4, 1, 4096));
   for (size_t i = 0; i < config.layers.size(); ++i)

@@ -31,6 +31,7 @@ void read_step_bounds(const ConfigReader& fields, StateSpaceSizes& sizes) {
   constexpr FieldName kShortest{"ssm.time_step_min", nullptr}, kLongest{"ssm.time_step_max", nullptr};
   constexpr float kMost = std::numeric_limits<float>::infinity();
   if (fields.is_hugging_face()) {
+    if (fields.is_null(kLimit)) fields.refuse(kLimit, "is null");
     if (!fields.has(kLimit)) return;
     const std::vector<float> limit = fields.numbers(kLimit, 2, 0.0f, kMost);
     sizes.shortest = limit[0];
@@ -44,11 +45,22 @@ void read_step_bounds(const ConfigReader& fields, StateSpaceSizes& sizes) {
                   fmt::format("is {} to {}, expected bounds in order", sizes.shortest, sizes.longest));
 }
 
+void require_silu(const ConfigReader& fields, FieldName name) {
+  if (const std::string activation = fields.text_or(name, "silu"); activation != "silu" && activation != "swish")
+    fields.refuse(name, fmt::format("is '{}', expected silu", activation));
+}
+
 void check_heads(const ConfigReader& fields, FieldName heads, FieldName groups, const StateSpaceSizes& sizes) {
   if (sizes.inner % sizes.rank != 0)
     fields.refuse(heads, fmt::format("is {}, which does not divide the inner size {}", sizes.rank, sizes.inner));
   if (sizes.rank % sizes.groups != 0)
     fields.refuse(groups, fmt::format("is {}, which does not divide the {} heads", sizes.groups, sizes.rank));
+}
+
+void check_width(const ConfigReader& fields, FieldName width, const StateSpaceSizes& sizes) {
+  const int64_t given = fields.size_or(width, sizes.head_rows(), 1, 1 << 20);
+  if (given != sizes.head_rows())
+    fields.refuse(width, fmt::format("is {}, the other sizes ask for {}", given, sizes.head_rows()));
 }
 
 StateSpaceSizes read_mamba2_sizes(const ConfigReader& fields, FieldName inner, int64_t embedding) {
@@ -61,6 +73,7 @@ StateSpaceSizes read_mamba2_sizes(const ConfigReader& fields, FieldName inner, i
   sizes.rank = fields.size_or(kHeads, 128, 1, 1 << 16);
   sizes.groups = fields.size_or(kGroups, 1, 1, sizes.rank);
   check_heads(fields, kHeads, kGroups, sizes);
+  check_width(fields, {nullptr, "mamba_d_head"}, sizes);
   read_step_bounds(fields, sizes);
   return sizes;
 }

@@ -78,7 +78,11 @@ Tensor softplus(const Tensor& x);  // log(1 + eˣ)
 
 // The bounds of the step sizes, where config.json has a finite upper one, and GGUF both; checks the heads and groups.
 void read_step_bounds(const ConfigReader& fields, StateSpaceSizes& sizes);
+// The activation of a state space's inputs and gates.
+void require_silu(const ConfigReader& fields, FieldName name);
 void check_heads(const ConfigReader& fields, FieldName heads, FieldName groups, const StateSpaceSizes& sizes);
+// The width of a head, which follows from the other sizes.
+void check_width(const ConfigReader& fields, FieldName width, const StateSpaceSizes& sizes);
 // The sizes as Granite's and Falcon's hybrids have them. `inner`: the field of I, by default twice the embedding.
 StateSpaceSizes read_mamba2_sizes(const ConfigReader& fields, FieldName inner, int64_t embedding);
 // The fields of Mamba 2 as GGUF has them.
