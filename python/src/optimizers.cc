@@ -62,6 +62,48 @@ bool has_parameters(const train::Optimizer& optimizer, const nb::list& groups) {
   return true;
 }
 
+// The keys and values of groups when their options were set: the same objects need no second look, as numbers and
+// tuples do not change. Steps of small models would notice it.
+class ReadGroups {
+ public:
+  bool same(const nb::list& groups) const {
+    if (nb::len(groups) != groups_.size()) return false;
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      const nb::handle group = groups[i];
+      if (!nb::isinstance<nb::dict>(group) || !same(group.ptr(), groups_[i])) return false;
+    }
+    return true;
+  }
+
+  void read(const nb::list& groups) {
+    groups_.clear();
+    for (nb::handle group : groups) {
+      std::vector<nb::object>& objects = groups_.emplace_back();
+      for (auto [key, value] : nb::borrow<nb::dict>(group)) {
+        objects.push_back(nb::borrow(key));
+        objects.push_back(nb::borrow(value));
+      }
+    }
+  }
+
+ private:
+  static bool same(PyObject* group, const std::vector<nb::object>& objects) {
+    if (2 * static_cast<size_t>(PyDict_Size(group)) != objects.size()) return false;
+    PyObject *key = nullptr, *value = nullptr;
+    size_t i = 0;
+    for (Py_ssize_t at = 0; PyDict_Next(group, &at, &key, &value) != 0; i += 2) {
+      if (objects[i].ptr() != key || objects[i + 1].ptr() != value) return false;
+      const bool is_parameters = PyList_Check(value) && PyUnicode_CompareWithASCIIString(key, "params") == 0;
+      if (!is_parameters && !PyFloat_CheckExact(value) && !PyLong_Check(value) && !PyTuple_CheckExact(value) &&
+          !PyUnicode_CheckExact(value) && value != Py_None)
+        return false;
+    }
+    return true;
+  }
+
+  std::vector<std::vector<nb::object>> groups_;
+};
+
 // Computes what a step has recorded, with what the thread has left to be computed: the whole step in one plan.
 void compute(std::vector<Tensor> tensors) {
   if (tensors.empty()) return;
@@ -77,37 +119,45 @@ FollowedSlots followed_parameters(const train::Optimizer& optimizer) {
 }
 
 // `options_of` reads the options of a group from its dict.
+template <class O>
+struct Bound : O {
+  using O::O;
+  ReadGroups groups_read;
+};
+
 template <class O, class Options>
 void bind_optimizer(nb::module_& m, const char* name, Options (*options_of)(const nb::dict&)) {
-  const auto set = [options_of](O& self, const nb::list& groups) {
+  using B = Bound<O>;
+  const auto set = [options_of](B& self, const nb::list& groups) {
+    self.groups_read = {};
     for (size_t i = 0; i < self.groups(); ++i) {
       const nb::dict group = nb::cast<nb::dict>(groups[i]);
       self.set_options(options_of(group), i);
       self.set_maximize(group.contains("maximize") && flag(group, "maximize"), i);
     }
+    self.groups_read.read(groups);
   };
-  nb::class_<O, train::Optimizer>(m, name)
+  nb::class_<B, train::Optimizer>(m, name)
       .def(
           "__init__",
-          [set, options_of](O* self, const nb::list& groups) {
+          [set, options_of](B* self, const nb::list& groups) {
             if (nb::len(groups) == 0) throw bad_input("[optimizer] there are no parameters");
             const Options first = options_of(nb::cast<nb::dict>(groups[0]));
             if constexpr (std::is_same_v<O, train::AdamW>) {
-              new (self) O(groups_of(groups), {.lr = first.lr});
+              new (self) B(groups_of(groups), {.lr = first.lr});
             } else {
-              new (self) O(groups_of(groups), first);
+              new (self) B(groups_of(groups), first);
             }
             set(*self, groups);
           },
           nb::sig("def __init__(self, groups: list[dict[str, Any]], /) -> None"))
+      .def("set_options", set, nb::sig("def set_options(self, groups: list[dict[str, Any]], /) -> None"))
       .def(
-          "set_options",
-          [set](O& self, const nb::list& groups) {
-            if (!has_parameters(self, groups)) return false;
-            set(self, groups);
-            return true;
+          "has_read",
+          [](const B& self, const nb::list& groups) {
+            return self.groups_read.same(groups) && has_parameters(self, groups);
           },
-          nb::sig("def set_options(self, groups: list[dict[str, Any]], /) -> bool"));
+          nb::sig("def has_read(self, groups: list[dict[str, Any]], /) -> bool"));
 }
 
 void bind_kinds(nb::module_& m) {

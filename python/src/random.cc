@@ -100,6 +100,7 @@ True
       "rand",
       [](const nb::args& shape, DType dtype, nb::handle device) {
         const Shape lengths = variadic_shape("rand", shape);
+        require_floats("rand", dtype);
         return rand(key_for(device), lengths, dtype);
       },
       nb::arg("shape"), nb::arg("dtype") = DType::f32, nb::arg("device") = nb::none(),

@@ -103,13 +103,16 @@ class Optimizer:
 
     def _read_groups(self) -> None:
         """Gives C++ the numbers and parameters that the groups have now."""
+        if self._optimizer.has_read(self.param_groups):
+            return
         self._check_groups()
-        if not self._optimizer.set_options(self.param_groups):
+        if not self._optimizer.has_parameters(self.param_groups):
             return self._change_parameters()
         for made_with, group in zip(self._made_with, self.param_groups, strict=True):
             for name, value in made_with.items():
                 if group[name] != value:
                     raise ValueError(f"[optim] {name} of a group is chosen when it is made: {value}, not {group[name]}")
+        self._optimizer.set_options(self.param_groups)
 
     def _change_parameters(self) -> None:
         """Another optimizer of C++, for groups with other parameters; those that stay keep their states."""
