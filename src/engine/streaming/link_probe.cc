@@ -135,14 +135,16 @@ class Products {
     return median_speed(seconds, multiply);
   }
 
-  // Bytes per second that all threads pack; 0: they are not packed.
+  // Bytes per second that one thread packs, as a stream has it; 0: they are not packed.
   double pack_speed(double seconds) {
     if (!weight_.state().spec.packed) return 0;
-    const abi::PackRequest all = {dtype_, rows_, kProbeColumns, 0, rows_};
+    const int64_t count = rows_ / 2 / abi::kPackRows * abi::kPackRows;  // a part is packed by its caller alone
+    const abi::PackRequest part = {dtype_, rows_, kProbeColumns, 0, count};
     const Device::State& state = cpu_.state();
-    return median_speed(seconds, [&] {
-      check(state.backend->pack(state.device, nullptr, &all, zeros_.get(), weight_.state().storage.get()), "packing");
+    const double whole = median_speed(seconds, [&] {
+      check(state.backend->pack(state.device, nullptr, &part, zeros_.get(), weight_.state().storage.get()), "packing");
     });
+    return whole * static_cast<double>(count) / static_cast<double>(rows_);
   }
 
   // Bytes as the device has them for a byte of a file.
@@ -216,14 +218,16 @@ class CopiesMeanwhile {
 };
 
 constexpr int64_t kSmallRows = 32;
-// A layer's small operations, and the beginnings and ends of its products, in evaluations of one small product.
-constexpr double kEvaluations = 4;
+// A layer's small operations, and the beginnings and ends of its products, in evaluations of a product of 1 MiB that is
+// in a cache. All threads take part in it.
+constexpr double kEvaluations = 8;
 
 // Per second.
 double small_evaluations(Device& device) {
-  const std::vector<float> zeros(static_cast<size_t>(kSmallRows * kSmallRows), 0.0f);
-  const Tensor w = device.upload(DType::f32, Shape{kSmallRows, kSmallRows}, zeros.data());
-  const Tensor x = device.upload(DType::f32, Shape{1, kSmallRows}, zeros.data());
+  constexpr int64_t kRows = 512;
+  const std::vector<float> zeros(static_cast<size_t>(kRows * kRows), 0.0f);
+  const Tensor w = device.upload(DType::f32, Shape{kRows, kRows}, zeros.data());
+  const Tensor x = device.upload(DType::f32, Shape{1, kRows}, zeros.data());
   std::vector<double> times;
   for (int i = 0; i < 200; ++i) {
     const auto start = Clock::now();
@@ -360,9 +364,10 @@ DeviceSpeeds probe_device(Device& device, DType dtype, int threads) {
   DeviceSpeeds speeds;
   speeds.multiply = measured("multiply", [](Products& p) { return p.speed(1, kSeconds / 2) * p.device_ratio(); });
   constexpr double kNone = 1e18;  // the cache has speeds above 0
-  speeds.pack = measured("pack", [](Products& p) { return std::max(p.pack_speed(kSeconds / 4), 1.0); });
-  if (speeds.pack <= 1) speeds.pack = kNone;
-  speeds.layer_seconds = kEvaluations / measured("small", [&](Products&) { return small_evaluations(device); });
+  speeds.pack = measured("pack_alone", [](Products& p) { return std::max(p.pack_speed(kSeconds / 4), 1.0); });
+  speeds.pack = speeds.pack <= 1 ? kNone : speeds.pack * threads_of(device, threads);
+  speeds.layer_seconds =
+      kEvaluations / measured("small_products", [&](Products&) { return small_evaluations(device); });
   return speeds;
 }
 

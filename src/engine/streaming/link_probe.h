@@ -31,8 +31,9 @@ struct CpuSpeeds {
 // results are kept, too.
 CpuSpeeds probe_cpu(Device& cpu, DType dtype, int threads, Device& device);
 
-// Bytes per second as the device has them that it multiplies with one token; bytes as a file has them that it packs, of
-// a device that works in host memory; and the time of a layer besides. A GPU's are published figures.
+// Bytes per second as the device has them that it multiplies with one token; bytes as a file has them that as many
+// threads pack as it has, of a device that works in host memory; and the time of a layer besides. A GPU's are published
+// figures.
 struct DeviceSpeeds {
   double multiply = 0, pack = 0;
   double layer_seconds = 0;
