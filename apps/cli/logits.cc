@@ -108,9 +108,9 @@ int run(const LogitsOptions& o, const InputFiles& inputs) {
   const int64_t vocabulary = engine->facts().vocabulary;
   check_tokens(tokens, vocabulary);
   Session session(engine);
-  const std::vector<float> logits =
-      o.trace.empty() ? run_steps(session, tokens, o)
-                      : run_traced(session, tokens, o.model, o.trace, o.operations, inputs);
+  const std::vector<float> logits = o.trace.empty()
+                                        ? run_steps(session, tokens, o)
+                                        : run_traced(session, tokens, o.model, o.trace, o.operations, inputs);
   if (o.out.empty()) return 0;
   const std::string place = find_damage(logits, vocabulary);
   if (!place.empty()) throw not_a_number(o.model, "logits", place);

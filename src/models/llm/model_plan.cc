@@ -11,8 +11,8 @@
 #include "src/formats/gguf.h"
 #include "src/formats/random_file.h"
 #include "src/models/llm/convert_fields.h"
-#include "src/models/llm/gguf_fields.h"
 #include "src/models/llm/counted_tensors.h"
+#include "src/models/llm/gguf_fields.h"
 #include "src/models/llm/registry.h"
 #include "src/models/llm/rope_config.h"
 
