@@ -12,6 +12,7 @@
 #include "src/base/error.h"
 #include "src/formats/gguf_split.h"
 #include "src/hub/model_cache.h"
+#include "src/hub/ollama_layers.h"
 #include "src/models/llm/adapter.h"
 
 namespace gabbro::cli {
@@ -70,7 +71,11 @@ void InputFiles::add_folder(const std::string& folder, const std::string& what) 
 void InputFiles::add_model(const std::string& name) {
   std::string path;
   try {
-    path = resolve_model(name);
+    const ResolvedModel model = resolve_with_layers(name);
+    path = model.path;
+    if (model.layers != nullptr) {
+      for (const std::string& adapter : model.layers->adapters) add(adapter, "an adapter of the model");
+    }
   } catch (const Error&) {
     if (is_folder(name)) return;
     path = name;

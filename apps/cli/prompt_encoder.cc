@@ -23,9 +23,15 @@ PromptEncoder::PromptEncoder(std::shared_ptr<Engine> engine, const GenerationOpt
 std::vector<int32_t> PromptEncoder::encode(const nlohmann::ordered_json& messages,
                                            const nlohmann::ordered_json& tools) {
   jinja::MarkedText text;
-  if (chat_template_ != nullptr) {
-    text::ChatPrompt prompt = text::render_prompt(*chat_template_, messages, tools, true, variables_);
+  const bool with_tools = tools.is_array() && !tools.empty();
+  const text::ChatTemplate* const used = with_tools && chat_template_ != nullptr && own_template_ == nullptr
+                                             ? engine_->chat_template(true)
+                                             : chat_template_;
+  if (used != nullptr) {
+    text::ChatPrompt prompt = text::render_prompt(*used, messages, tools, true, variables_);
     text::require_user_text(prompt, messages);
+    if (with_tools && !text::shows_tools(*used, messages, tools, variables_))
+      prompt.notes.emplace_back("the chat template does not show tools: the model is not told of them");
     for (const std::string& note : prompt.notes) {
       if (noted_.insert(note).second) note_(note);
     }

@@ -221,6 +221,19 @@ class ChatTemplates(SourcesTest):
         text, said = self.rendered(self.model_folder(chat_template__jinja="{{ messages[0].content }}{{ tools }}"), tools=TOOLS)
         self.assertEqual(said, "")
 
+    def test_rows_with_tools(self):
+        named = [{"name": "default", "template": "d{{ messages[0].content }}"},
+                 {"name": "tool_use", "template": "tools{{ messages[0].content }}{% if tools %}x{% endif %}"}]
+        rows = [{"prompt": "hi"}, {"prompt": "hi", "tools": TOOLS}]
+        prompts = self.file("rows.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        counts = {}
+        for name, templates in ("both", named), ("default", named[:1]):
+            folder = self.model_folder(tokenizer_config__json={"chat_template": templates})
+            result = self.run_gabbro("run", folder, "--prompts", prompts, "-n", "1")
+            counts[name] = [json.loads(line)["prompt_tokens"] for line in result.text.splitlines()]
+            self.assertEqual(b"does not show tools" in result.err, name == "default", result)
+        self.assertEqual(counts, {"both": [3, 8], "default": [3, 3]})
+
     def test_a_template_that_takes_a_system_message_is_followed(self):
         # As Mistral Nemo's: the system message is shown in the last user message, if that ends the conversation.
         last = ("{% set system = messages[0].content if messages[0].role == 'system' %}{% for m in messages %}"
@@ -265,9 +278,12 @@ class Tensors(SourcesTest):
     def test_f64(self):
         folder = self.model_folder()
         tensors = read_safetensors(FAMILIES / "llama" / "model.safetensors")
-        write_safetensors(folder / "model.safetensors", {name: widened(*tensor) for name, tensor in tensors.items()})
-        self.assertEqual(self.logits(folder), self.logits(FAMILIES / "llama"))
-        self.run_gabbro("inspect", folder, "--check")
+        found = []
+        for dtype, code in ("F32", "f"), ("F64", "d"):
+            write_safetensors(folder / "model.safetensors", {name: widened(dtype, code, *tensor) for name, tensor in tensors.items()})
+            found.append(self.logits(folder))
+            self.run_gabbro("inspect", folder, "--check")
+        self.assertEqual(found[0], found[1])
         for name, source in (("a", folder), ("b", FAMILIES / "llama")):
             self.run_gabbro("convert", source, "--type", "q8_0", "-o", self.folder / f"{name}.gguf")
         self.assertEqual(self.logits(self.folder / "a.gguf"), self.logits(self.folder / "b.gguf"))
@@ -299,9 +315,9 @@ def floats(dtype, data):
     return [struct.unpack(code, data[i:i + size])[0] for i in range(0, len(data), size)]
 
 
-def widened(dtype, shape, data):
-    values = floats(dtype, data)
-    return "F64", shape, struct.pack(f"<{len(values)}d", *values)
+def widened(dtype, code, old, shape, data):
+    values = floats(old, data)
+    return dtype, shape, struct.pack(f"<{len(values)}{code}", *values)
 
 
 def round_exponent(value):

@@ -32,7 +32,7 @@ class Help(TestCase):
     def test_pages_show_defaults_ranges_and_examples(self):
         page = self.succeeds("run", "--help").text
         for line in (r"--top-k K .*\(default: 40\)", r"--threads N .*\(0 to 1024; default: 0\)", r"--max-tokens N .*\(-1 or more; default: -1\)",
-                     r"--kv-type f32\|bf16\|f16\|q8_0\|q4_0 +Format of the key-value cache \(default: f16\)", r"--device NAME .*\(default: auto\)"):
+                     r"--kv-type f32\|bf16\|f16\|q8_0\|q4_0\s+Format of the key-value cache \(default: f16\)", r"--device NAME .*\(default: auto\)"):
             self.assertRegex(page, line)
         commands = [c.split() for c in COMMANDS if c not in ("bench", "help")] + [["bench", "llm"], ["bench", "ops"], ["tune"]]
         man = self.succeeds("man").text.replace("\\-", "-")
