@@ -33,7 +33,8 @@ ModelFacts describe(const Checkpoint& checkpoint, const ModelNeeds& needs) {
 }
 
 std::shared_future<std::shared_ptr<const text::ChatTemplate>> read_template_later(const Checkpoint& checkpoint,
-                                                                                  const LoadOptions& options) {
+                                                                                  const LoadOptions& options,
+                                                                                  bool with_tools) {
   using Template = std::shared_ptr<const text::ChatTemplate>;
   if (options.chat_template != nullptr) {
     std::promise<Template> given;
@@ -44,7 +45,7 @@ std::shared_future<std::shared_ptr<const text::ChatTemplate>> read_template_late
     const auto parse = [](const std::optional<std::string>& source) {
       return source ? std::make_shared<const text::ChatTemplate>(*source) : Template();
     };
-    return std::async(std::launch::deferred, parse, checkpoint.chat_template()).share();
+    return std::async(std::launch::deferred, parse, checkpoint.chat_template(with_tools)).share();
   } catch (const Error&) {  // the field is no text
     std::promise<Template> failed;
     failed.set_exception(std::current_exception());
@@ -134,7 +135,9 @@ const text::Tokenizer& Engine::tokenizer() const {
 
 const SamplingDefaults& Engine::sampling_defaults() const { return state_->sampling; }
 
-const text::ChatTemplate* Engine::chat_template() const { return state_->chat_template.get().get(); }
+const text::ChatTemplate* Engine::chat_template(bool with_tools) const {
+  return (with_tools ? state_->tool_template : state_->chat_template).get().get();
+}
 
 uint64_t Engine::kv_bytes_read(int64_t tokens) const {
   return static_cast<uint64_t>(state_->cache->config().bytes_read(tokens));
@@ -225,7 +228,8 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
     if (checkpoint.layout() == CheckpointLayout::kGguf) throw;
     state->no_tokenizer = error.what();  // token ids do without
   }
-  state->chat_template = read_template_later(checkpoint, options);
+  state->chat_template = read_template_later(checkpoint, options, false);
+  state->tool_template = read_template_later(checkpoint, options, true);
   state->device = device != nullptr ? device : open_device(options.device, {.threads = options.threads});
   if (answers_texts) {
     TextToText loaded = load_text_to_text(checkpoint, options, state->device);

@@ -38,6 +38,7 @@ struct Engine::State {
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string no_tokenizer;                                                     // why there is none
   std::shared_future<std::shared_ptr<const text::ChatTemplate>> chat_template;  // deferred: holds errors too
+  std::shared_future<std::shared_ptr<const text::ChatTemplate>> tool_template;  // of conversations with tools
   ModelFacts facts;
   SamplingDefaults sampling;
   std::map<int64_t, DecodeStep> decode;  // by S

@@ -137,7 +137,8 @@ class Engine {
   const SamplingDefaults& sampling_defaults() const;
   // Null where the file has none. Read and parsed by the first call, since only chats need it: a template that is wrong
   // is a bad_input of each call, and stops nothing else.
-  const text::ChatTemplate* chat_template() const;
+  // `with_tools`: the one for conversations with tools, where the file has another for them.
+  const text::ChatTemplate* chat_template(bool with_tools = false) const;
   // Keys and values that a token after `tokens` others reads, in bytes: in layers with a window those in it.
   uint64_t kv_bytes_read(int64_t tokens) const;
   // The most that was allocated on the device at once, in bytes, since it was opened; what it maps from the file is not
