@@ -134,7 +134,7 @@ class Program:
         elif kind == "split":
             cut = self.random.randint(0, a.shape[axis])
             which = self.random.randrange(2)
-            y, b = gb.split(x, [cut], axis)[which], np.split(a, [cut], axis)[which]
+            y, b = gb.split(x, indices_or_sections=[cut], axis=axis)[which], np.split(a, [cut], axis)[which]
             self.add(f"split({at}, [{cut}], {axis})[{which}]", y, b)
         elif kind == "unstack" and a.ndim > 1:
             which = self.random.randrange(a.shape[axis])
