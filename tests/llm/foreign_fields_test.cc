@@ -37,8 +37,9 @@ Json telling_value(const std::string& types) {
 // The names that a class or its model reads, or that cannot be set there.
 std::set<std::string> known_to(const Json& row) {
   std::set<std::string> names(std::begin(kOfAll), std::end(kOfAll));
-  for (const auto& [key, value] : row.value("fields", Json::object()).items()) names.insert(name_of(key));
-  for (const auto& [other, name] : row.value("synonyms", Json::object()).items()) names.insert({other, name});
+  const Json fields = row.value("fields", Json::object()), synonyms = row.value("synonyms", Json::object());
+  for (const auto& [key, value] : fields.items()) names.insert(name_of(key));
+  for (const auto& [other, name] : synonyms.items()) names.insert({other, name.get<std::string>()});
   for (const char* list : {"further", "fixed"}) {
     for (const Json& name : row.value(list, Json::array())) names.insert(name.get<std::string>());
   }
