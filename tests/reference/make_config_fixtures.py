@@ -225,6 +225,12 @@ def is_rotary_head_dim(tree):
     return all("Rotary" in name for name in readers)
 
 
+def needs_head_dim(tree):
+    """Whether attention takes head_dim as it is given, be it null."""
+    return any(re.search(r"self\.head_dim = getattr\(config, 'head_dim', config[^)]*\)(?! or)", ast.unparse(cls))
+               for cls in ast.walk(tree) if isinstance(cls, ast.ClassDef) and "Attention" in cls.name)
+
+
 def row_of(model_type):
     cls = CONFIG_MAPPING[model_type]
     text = cls.sub_configs_defaults.get("text_config")
@@ -261,6 +267,8 @@ def row_of(model_type):
         row["rope"] = rope
     if "head_dim" in row["further"] and is_rotary_head_dim(tree):
         row["rotary_head_dim"] = True
+    elif "head_dim" in row["further"] and needs_head_dim(tree):
+        row["no_null_head_dim"] = True
     if has_whole_heads(cls):
         row["whole_heads"] = True
     return {key: value for key, value in row.items() if value not in ([], {})}

@@ -176,6 +176,8 @@ void ClassConfig::take(const std::string& spelled, const Json& value, const std:
   if (types.empty() && value.is_object() && !name.ends_with("_config") && !name.starts_with("rope_") &&
       is_in("further"))
     refuse(spelled, "is an object, expected a number or a string");
+  if (name == "head_dim" && types.empty() && value.is_null() && row_.contains("no_null_head_dim"))
+    refuse(spelled, "is null");
   Json& taken = values_[name];
   if (value.is_null() && !taken.is_null() && std::ranges::find(kComputedOfNull, name) == std::end(kComputedOfNull))
     lost_.insert(prefix_ + spelled);

@@ -27,6 +27,7 @@ namespace gabbro::llm {
 //   rope         rotary embeddings: see rope_parameters.h
 //   whole_heads  the width has to be a multiple of the number of heads
 //   rotary_head_dim   a head_dim, which is no field of the class, counts for rotary embeddings alone
+//   no_null_head_dim  a head_dim, which is no field of the class, cannot be null
 //   text_config  a class of several models: the language model's model_type
 struct ConfigClass {
   std::string_view model_type;

@@ -28,7 +28,7 @@ void write_rope(const ModelRope& rope, GgufFields& fields) {
   if (rope.scaling == nn::RopeScaling::kYarn) {
     fields.number("rope.scaling.yarn_beta_fast", rope.beta_fast);
     fields.number("rope.scaling.yarn_beta_slow", rope.beta_slow);
-    if (!rope.whole_pairs) fields.writer.add_bool(fields.architecture + ".rope.scaling.yarn_truncate", false);
+    fields.writer.add_bool(fields.architecture + ".rope.scaling.yarn_truncate", rope.whole_pairs);
   }
 }
 

@@ -20,6 +20,9 @@ constexpr auto kNames = with_names(kOwn, kMixtureDecoderNames);
 void read_magnitude(const ConfigReader& fields, ModelRope& rope) {
   constexpr FieldName kShort{nullptr, "rope_parameters.short_mscale"}, kLong{nullptr, "rope_parameters.long_mscale"};
   if (!fields.is_hugging_face() || rope.scaling == nn::RopeScaling::kNone) return;
+  for (const FieldName name : {kShort, kLong}) {
+    if (fields.config_class() != nullptr && !fields.has(name)) fields.refuse(name, "is missing");
+  }
   const float magnitude = fields.number_or(kShort, 1.0f, 1e-3f, 1e3f);
   if (fields.number_or(kLong, magnitude, 1e-3f, 1e3f) != magnitude)
     fields.refuse(kLong, "differs from short_mscale, which is not supported");
