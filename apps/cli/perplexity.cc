@@ -58,6 +58,7 @@ void add_chunk(Sum& sum, Session& session, std::span<const int32_t> chunk, const
                const std::string& where, const std::atomic<bool>* cancel) {
   const size_t first = chunk.size() / 2;
   session.truncate(0);
+  session.expect(std::ssize(chunk));
   session.append(chunk.first(first), cancel);
   for (size_t start = first; start + 1 < chunk.size(); start += kLogitRows) {
     const size_t count = std::min(kLogitRows, chunk.size() - 1 - start);

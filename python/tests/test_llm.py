@@ -135,6 +135,19 @@ FAMILIES = DATA / "families"
 ADAPTERS = DATA / "adapters"
 
 
+@pytest.mark.parametrize("kv_type", ["f32", "bf16", "f16", "q8_0", "q4_0"])
+def test_types_of_keys_and_values(kv_type):
+    model = gb.llm.load(TINY, device="cpu", kv_type=kv_type)
+    assert model.facts["kv_type"] == kv_type
+    assert model.generate("hello", max_tokens=4, temperature=0).token_ids
+
+
+def test_blocks_have_to_divide_heads():
+    assert gb.llm.load(FAMILIES / "llama", device="cpu").facts["kv_type"] == "f16"
+    with pytest.raises(ValueError, match="blocks of 32 elements, which do not divide this model's heads of 8"):
+        gb.llm.load(FAMILIES / "llama", device="cpu", kv_type="q4_0")
+
+
 def test_weights_are_quantized_while_loading():
     model = gb.llm.load(FAMILIES / "qwen3", device="cpu", quantize="q8_0")
     assert model.facts["quantization"] == "q8_0"

@@ -34,6 +34,7 @@ std::vector<Chunk> next_step(std::list<Active>& active, int64_t prompt_tokens, b
     Active& a = *at;
     a.tokens = {};
     const bool in_prompt = std::ssize(a.sequence.tokens()) < std::ssize(a.request->prompt());
+    a.sequence.expect(in_prompt ? std::ssize(a.request->prompt()) : 0);
     if (in_prompt) {
       a.request->skip(a.sequence.reuse(a.request->prompt()));
       if (shares_pages && std::any_of(active.begin(), at, [&](const Active& earlier) { return waits_for(a, earlier); }))

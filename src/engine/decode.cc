@@ -106,7 +106,7 @@ bool Runner::has_room_after(std::span<const Chunk> chunks) const {
   std::vector<int64_t> missing(shared.pools.size());
   for (const Chunk& chunk : chunks) {
     const int64_t length = std::ssize(chunk.sequence->tokens_) + 2;
-    if (length > shared.facts.context) return false;
+    if (length > shared.facts.context || rotation_room(*chunk.sequence) < 2) return false;
     for (size_t group = 0; group < missing.size(); ++group)
       missing[group] += chunk.sequence->missing_pages(group, length);
   }

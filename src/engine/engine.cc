@@ -13,6 +13,7 @@
 #include "src/engine/text_to_text.h"
 #include "src/models/llm/config_reader.h"
 #include "src/models/llm/registry.h"
+#include "src/models/llm/text_rotations.h"
 
 namespace gabbro {
 namespace {
@@ -179,11 +180,24 @@ void Engine::set_adapter_scales(std::span<const float> scales) {
   state_->queued = {};
   state_->decode.clear();  // their plans hold the former scales
   for (PagePool& pool : state_->pools) pool.remove_names();
-  state_->prefixes = Prefix::empty();
+  state_->prefixes.clear();
 }
 
 int64_t Engine::State::prompt_chunk() const {
   return stream != nullptr ? streaming::kStreamedChunk : prefill_chunk(device->facts());
+}
+
+const std::shared_ptr<Prefix>& Engine::State::prefixes_of(int64_t rotation) {
+  constexpr size_t kMany = 64;  // dynamic NTK has one for each length
+  if (prefixes.size() > kMany) std::erase_if(prefixes, [](const auto& root) { return root.second.use_count() == 1; });
+  std::shared_ptr<Prefix>& root = prefixes[rotation];
+  if (root == nullptr) root = Prefix::empty();
+  return root;
+}
+
+int64_t Engine::State::rotation_of(int64_t length) const {
+  const llm::TextRotations* const rotations = model != nullptr ? model->rotations() : nullptr;
+  return rotations != nullptr ? rotations->of(length) : 0;
 }
 
 int64_t Engine::State::pages_per_sequence() const {

@@ -32,9 +32,10 @@ struct Engine::State {
   std::unique_ptr<llm::LanguageModel> model;    // null: text_to_text instead
   std::optional<encoder::T5Model> text_to_text;
   std::optional<nn::KvCache> cache;
-  std::vector<PagePool> pools;                         // by group of the cache's layers
-  std::shared_ptr<Prefix> prefixes = Prefix::empty();  // of texts that the present weights and adapters computed
-  std::optional<StatePool> states;                     // of models that have recurrent ones
+  std::vector<PagePool> pools;  // by group of the cache's layers
+  // Beginnings that the present weights and adapters computed, by the rotation of their keys.
+  std::map<int64_t, std::shared_ptr<Prefix>> prefixes;
+  std::optional<StatePool> states;  // of models that have recurrent ones
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string no_tokenizer;                                                     // why there is none
   std::shared_future<std::shared_ptr<const text::ChatTemplate>> chat_template;  // deferred: holds errors too
@@ -47,8 +48,10 @@ struct Engine::State {
   int64_t pass_tokens = 0;               // of the last pass over streamed weights
   std::mutex mutex;                      // one step at a time
 
-  int64_t pages_per_sequence() const;  // M
-  int64_t prompt_chunk() const;        // tokens of prompts that the device computes well in one step
+  const std::shared_ptr<Prefix>& prefixes_of(int64_t rotation);
+  int64_t rotation_of(int64_t length) const;  // of a text, see llm::TextRotations
+  int64_t pages_per_sequence() const;         // M
+  int64_t prompt_chunk() const;               // tokens of prompts that the device computes well in one step
   DecodeStep& decode_step(int64_t sequences);
   Compiled& greedy_step(DecodeStep& step);
   // Logits of the wanted rows of all parts of a step, in their order, with weights that are streamed; undefined where

@@ -62,7 +62,8 @@ int verify(Session& session, Request& request, const TokenTree& tree, const std:
 void speculate(Session& session, Request& request, Drafter& drafter, DraftBudget& budget,
                const std::atomic<bool>* cancel) {
   const std::vector<int32_t> text = request.text_so_far();
-  const int64_t room = session.engine().facts().context - std::ssize(text);
+  // The pass computes the last token of the text, and all drafted ones with the same rotation.
+  const int64_t room = std::min(session.engine().facts().context - std::ssize(text), session.rotation_room() - 1);
   budget.begin(static_cast<int>(std::min<int64_t>(room, kDeepest)), session.branch_room());
   TokenTree tree;
   if (room > 0) tree = drafter.propose_tree(text, budget, cancel);

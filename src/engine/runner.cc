@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "src/engine/sampling/candidates.h"
 #include "src/engine/streaming/engine_streaming.h"
 #include "src/models/llm/input_squares.h"
+#include "src/models/llm/text_rotations.h"
 
 namespace gabbro {
 namespace {
@@ -19,9 +21,9 @@ Tensor upload_ints(Device& device, const Shape& shape, const std::vector<int32_t
   return device.upload(DType::i32, shape, values.data());
 }
 
-int64_t rows_of(const Chunk& chunk) {
-  if (chunk.rows == Chunk::Rows::kAll) return std::ssize(chunk.tokens);
-  return chunk.rows == Chunk::Rows::kLast ? 1 : 0;
+int64_t rows_of(Chunk::Rows rows, std::span<const int32_t> tokens) {
+  if (rows == Chunk::Rows::kAll) return std::ssize(tokens);
+  return rows == Chunk::Rows::kLast ? 1 : 0;
 }
 
 }  // namespace
@@ -108,14 +110,17 @@ void Runner::run_step(std::span<const Chunk> chunks, const std::atomic<bool>* ca
     check_room(*engine_, std::ssize(chunk.sequence->tokens_), chunk.tokens);
     if (chunk.sequence->engine_ != engine_ || !seen.insert(chunk.sequence).second)
       throw bad_input("a step takes each sequence once, and those of its engine alone");
-    rows += rows_of(chunk);
+    rows += rows_of(chunk.rows, chunk.tokens);
     single_tokens = single_tokens && chunk.tokens.size() == 1 && chunk.rows != Chunk::Rows::kNone;
   }
   if (chunks.empty()) return;
   shared.files.require_unchanged();
   try {
     std::vector<Sequence*> sequences;
-    for (const Chunk& chunk : chunks) sequences.push_back(chunk.sequence);
+    for (const Chunk& chunk : chunks) {
+      chunk.sequence->set_rotation(rotation_with(chunk));
+      sequences.push_back(chunk.sequence);
+    }
     if (!shared.text_to_text) compute_again(sequences, cancel);
     std::vector<Part> parts;
     for (const Chunk& chunk : chunks) {
@@ -125,10 +130,11 @@ void Runner::run_step(std::span<const Chunk> chunks, const std::atomic<bool>* ca
     }
     if (shared.text_to_text) {
       finish(answer_texts(chunks, cancel), rows);
-    } else if (single_tokens && trace_ == nullptr) {
+    } else if (single_tokens && trace_ == nullptr && has_one_rotation(sequences)) {
+      shared.model->set_rotation(sequences.front()->rotation_);
       decode_one();
     } else {
-      finish(forward(parts, cancel), rows);
+      finish(forward_each_rotation(parts, cancel), rows);
     }
     shared.files.require_unchanged();  // or these results are of other weights
     for (const Chunk& chunk : chunks) {
@@ -161,11 +167,65 @@ void Runner::compute_again(std::span<Sequence* const> sequences, const std::atom
       const auto part = tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(count));
       sequence->take_pages(first + count);
       const Part one{sequence, part, first, Chunk::Rows::kNone};
-      forward(std::span(&one, 1), cancel);
+      forward_each_rotation(std::span(&one, 1), cancel);
       sequence->computed(count);
     }
     sequence->state_->length = std::ssize(tokens);
   }
+}
+
+int64_t Runner::rotation_with(const Chunk& chunk) const {
+  const Engine::State& shared = *engine_->state_;
+  const llm::TextRotations* const rotations = shared.model != nullptr ? shared.model->rotations() : nullptr;
+  if (rotations == nullptr) return 0;
+  const Sequence& sequence = *chunk.sequence;
+  const int64_t length = std::ssize(sequence.tokens_) + std::ssize(chunk.tokens);
+  const bool grows = sequence.expected_ < length && chunk.tokens.size() == 1;
+  return grows ? rotations->of_growing(length, sequence.rotation_)
+               : rotations->of(std::max(length, sequence.expected_));
+}
+
+int64_t Runner::rotation_room(const Sequence& sequence) const {
+  const Engine::State& shared = *engine_->state_;
+  const llm::TextRotations* const rotations = shared.model != nullptr ? shared.model->rotations() : nullptr;
+  return rotations != nullptr ? rotations->room(std::ssize(sequence.tokens_)) : std::numeric_limits<int64_t>::max();
+}
+
+bool Runner::has_one_rotation(std::span<Sequence* const> sequences) {
+  return std::ranges::all_of(sequences, [&](const Sequence* one) { return one->rotation_ == sequences[0]->rotation_; });
+}
+
+Tensor Runner::forward_each_rotation(std::span<const Part> parts, const std::atomic<bool>* cancel) {
+  llm::LanguageModel& model = *engine_->state_->model;
+  std::map<int64_t, std::vector<size_t>> by_rotation;
+  for (size_t i = 0; i < parts.size(); ++i) by_rotation[parts[i].sequence->rotation_].push_back(i);
+  if (by_rotation.size() == 1) {
+    model.set_rotation(by_rotation.begin()->first);
+    return forward(parts, cancel);
+  }
+  std::vector<Tensor> logits;
+  std::vector<int32_t> first_row(parts.size());
+  int32_t rows = 0;
+  for (const auto& [rotation, members] : by_rotation) {
+    model.set_rotation(rotation);
+    std::vector<Part> together;
+    for (const size_t i : members) {
+      together.push_back(parts[i]);
+      first_row[i] = rows;
+      rows += static_cast<int32_t>(rows_of(parts[i].rows, parts[i].tokens));
+    }
+    const Tensor some = forward(together, cancel);
+    if (some.defined() && some.shape()[0] > 0) logits.push_back(some);
+  }
+  if (logits.empty()) return {};
+  std::vector<int32_t> order;  // the rows in the order of the parts
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (int64_t row = 0; row < rows_of(parts[i].rows, parts[i].tokens); ++row)
+      order.push_back(first_row[i] + static_cast<int32_t>(row));
+  }
+  const Tensor all = gather(concat(logits, 0), upload_ints(*engine_->state_->device, Shape{std::ssize(order)}, order));
+  eval(std::span(&all, 1), cancel);
+  return all;
 }
 
 void Runner::restore(Sequence& sequence, const std::atomic<bool>* cancel) {
@@ -182,8 +242,9 @@ void Runner::restore(Sequence& sequence, const std::atomic<bool>* cancel) {
 
 void Runner::append(Sequence& sequence, std::span<const int32_t> tokens, int64_t chunk_tokens, Chunk::Rows rows,
                     const std::atomic<bool>* cancel, const std::function<void(std::span<const float>)>& visit) {
-  const int64_t before = std::ssize(sequence.tokens_);
+  const int64_t before = std::ssize(sequence.tokens_), expected = sequence.expected_;
   check_room(*engine_, before, tokens);
+  if (tokens.size() > 1) sequence.expect(std::max(expected, before + std::ssize(tokens)));
   try {
     while (!tokens.empty()) {
       const auto chunk = tokens.first(std::min(tokens.size(), static_cast<size_t>(chunk_tokens)));
@@ -193,9 +254,11 @@ void Runner::append(Sequence& sequence, std::span<const int32_t> tokens, int64_t
       visit(step(std::span(&one, 1), cancel));
     }
   } catch (...) {
+    sequence.expect(expected);
     sequence.truncate(before);
     throw;
   }
+  sequence.expect(expected);
 }
 
 void Runner::append_traced(Sequence& sequence, std::span<const int32_t> tokens, const Trace& trace,

@@ -43,6 +43,9 @@ class Runner {
   const std::shared_ptr<Engine>& engine() const { return engine_; }
   int64_t prompt_chunk() const;  // tokens of prompts that the device computes well in one step, of all sequences
 
+  // How many tokens can be appended to the sequence before the rotation of its keys changes.
+  int64_t rotation_room(const Sequence& sequence) const;
+
   // Appends the tokens of each chunk to its sequence, and returns the wanted logits [R, V] in the order of chunks and
   // tokens, valid until the next step. A sequence that is there twice, an id outside of the vocabulary or more tokens
   // than the context holds: bad_input; no free page: kNoDevice. When `cancel` becomes true: kInterrupted within 100 ms.
@@ -102,6 +105,11 @@ class Runner {
   // V], undefined where none are wanted.
   template <class Decode, class Finish>
   void run_step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel, Decode decode_one, Finish finish);
+  // The rotation of the sequence with the chunk's tokens.
+  int64_t rotation_with(const Chunk& chunk) const;
+  static bool has_one_rotation(std::span<Sequence* const> sequences);
+  // forward() of parts whose sequences may have different rotations.
+  Tensor forward_each_rotation(std::span<const Part> parts, const std::atomic<bool>* cancel);
   std::span<const int32_t> largest(const Tensor& logits, int64_t rows);
   // Fills greedy_ on a device with its own memory; false where the logits have to come to the host.
   bool find_largest(const Tensor& logits, int64_t rows);

@@ -30,6 +30,8 @@ Sequence::~Sequence() {
 Sequence::Sequence(const Sequence& other)
     : engine_(other.engine_),
       tokens_(other.tokens_),
+      expected_(other.expected_),
+      rotation_(other.rotation_),
       computed_(other.computed_),
       pages_(other.pages_),
       prefixes_(other.prefixes_),
@@ -64,6 +66,9 @@ int64_t Sequence::reuse(std::span<const int32_t> prompt) {
   const std::lock_guard lock(engine_->state_->mutex);
   if (computed_ < std::ssize(tokens_) || prompt.empty()) return std::ssize(tokens_);
   engine_->state_->queued.forget(state_);
+  const int64_t rotation = engine_->state_->rotation_of(std::ssize(prompt));
+  if (rotation != rotation_ && !tokens_.empty()) return computed_;  // the next step computes all of it again
+  set_rotation(rotation);
   find_pages(prompt.first(prompt.size() - 1));
   const auto found = prompt.first(static_cast<size_t>(computed_)).subspan(tokens_.size());
   tokens_.insert(tokens_.end(), found.begin(), found.end());
@@ -222,9 +227,17 @@ void Sequence::lose_pages() {
   computed_ = 0;
 }
 
-// A text begins with the tree of the weights that it is computed with.
+// A text begins with the tree of the weights and the rotation that it is computed with.
 void Sequence::begin_names() {
-  if (computed_ == 0) prefixes_.assign(1, engine_->state_->prefixes);
+  if (computed_ == 0) prefixes_.assign(1, engine_->state_->prefixes_of(rotation_));
+}
+
+// With another one all tokens are to be computed again, and so are states.
+void Sequence::set_rotation(int64_t rotation) {
+  if (rotation == rotation_) return;
+  lose_pages();
+  state_->length = 0;
+  rotation_ = rotation;
 }
 
 void Sequence::name_pages() {

@@ -38,6 +38,9 @@ class Sequence {
   // beginning; the sequence has to be a beginning of `prompt`. The last token of the prompt stays to be computed.
   // Returns how many tokens the sequence has now.
   int64_t reuse(std::span<const int32_t> prompt);
+  // The tokens that the text will have, where more than the next step's are known; 0: they are not. Models whose
+  // rotation goes by the length of a text compute it as a text of this length from the start.
+  void expect(int64_t length) { expected_ = length; }
 
  private:
   friend class Runner;
@@ -59,11 +62,14 @@ class Sequence {
   void find_pages(std::span<const int32_t> text);
   bool find_passed(int64_t length);
   void begin_names();
+  void set_rotation(int64_t rotation);
   int64_t first_page(size_t group, int64_t length) const;
   void pass(size_t group, int64_t first);
 
   std::shared_ptr<Engine> engine_;
   std::vector<int32_t> tokens_;
+  int64_t expected_ = 0;
+  int64_t rotation_ = 0;                           // of the computed tokens' keys (src/models/llm/text_rotations.h)
   int64_t computed_ = 0;                           // of these: the first ones, whose keys and values are in the pages
   std::vector<Pages> pages_;                       // by group of the cache's layers
   std::vector<std::shared_ptr<Prefix>> prefixes_;  // of no full page, of one, of two ...

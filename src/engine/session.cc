@@ -55,6 +55,10 @@ void Session::keep_branch(int32_t node) { state_->runner.keep_branch(state_->seq
 
 int64_t Session::branch_room() const { return state_->runner.branch_room(); }
 
+void Session::expect(int64_t length) { state_->sequence.expect(length); }
+
+int64_t Session::rotation_room() const { return state_->runner.rotation_room(state_->sequence); }
+
 void Session::truncate(int64_t length) { state_->sequence.truncate(length); }
 
 }  // namespace gabbro

@@ -72,6 +72,7 @@ std::span<const float> Runner::run_tree(Sequence& sequence, std::span<const int3
                                         const std::atomic<bool>* cancel) {
   Engine::State& shared = *engine_->state_;
   const std::lock_guard lock(shared.mutex);
+  shared.model->set_rotation(sequence.rotation_);
   std::vector<std::vector<int32_t>> texts;  // of each branch, after what the sequence holds
   for (const std::vector<int32_t>& path : paths_) {
     texts.emplace_back(tokens.begin(), tokens.end());

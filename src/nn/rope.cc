@@ -16,6 +16,13 @@ double pair_of_rotations(const RopeConfig& config, double rotations) {
 
 }  // namespace
 
+double dynamic_base(const RopeConfig& config, int64_t length) {
+  if (length <= config.original_context) return config.base;
+  const double stretch = static_cast<double>(length) / static_cast<double>(config.original_context);
+  const auto r = static_cast<double>(config.dimensions);
+  return config.base * std::pow(config.factor * stretch - (config.factor - 1), r / (r - 2));
+}
+
 RopeFrequencies rope_frequencies(const RopeConfig& config, std::span<const float> factors) {
   const int64_t half = config.dimensions / 2;
   RopeFrequencies result{.inverse = std::vector<float>(static_cast<size_t>(half))};

@@ -7,7 +7,9 @@
 
 namespace gabbro::nn {
 
-enum class RopeScaling { kNone, kLinear, kYarn, kLongRope };
+// kLongRope and kDynamic go by the length of a text: the caller chooses LongRoPE's divisors, and the base of dynamic
+// NTK by dynamic_base().
+enum class RopeScaling { kNone, kLinear, kYarn, kLongRope, kDynamic };
 
 struct RopeConfig {
   int64_t dimensions = 0;   // R: how many elements of a head turn
@@ -27,6 +29,10 @@ struct RopeFrequencies {
   std::vector<float> inverse;  // [R/2], radians per position
   float magnitude = 1;         // factor on cos and sin
 };
+
+// The base of dynamic NTK for a text of `length` tokens: the trained one up to the original context, and beyond it what
+// transformers takes (_compute_dynamic_ntk_parameters; u/emozilla 2023).
+double dynamic_base(const RopeConfig& config, int64_t length);
 
 // `factors` [R/2], or empty: divisors of each frequency (Llama 3's and LongRoPE's tables).
 // YaRN: Peng et al. 2023, section 3.2 and 3.3; linear: Chen et al. 2023; LongRoPE: Ding et al. 2024.

@@ -19,6 +19,7 @@ RopeConfig config_of(const json& c) {
           .scaling = scaling == "linear"     ? RopeScaling::kLinear
                      : scaling == "yarn"     ? RopeScaling::kYarn
                      : scaling == "longrope" ? RopeScaling::kLongRope
+                     : scaling == "dynamic"  ? RopeScaling::kDynamic
                                              : RopeScaling::kNone,
           .factor = c.value("factor", 1.0),
           .original_context = c.value("original_context", int64_t{0}),
@@ -29,10 +30,12 @@ RopeConfig config_of(const json& c) {
 
 TEST(Rope, FrequenciesAreThoseOfTransformers) {
   const json cases = json::parse(std::ifstream(GABBRO_SOURCE_DIR "/tests/data/nn/rope.json"));
-  ASSERT_GE(cases.size(), 9U);
+  ASSERT_GE(cases.size(), 13U);
   for (const json& c : cases) {
     SCOPED_TRACE(c.at("scaling").get<std::string>() + " of " + std::to_string(c.at("dimensions").get<int>()));
-    const RopeFrequencies frequencies = rope_frequencies(config_of(c), c.at("factors").get<std::vector<float>>());
+    RopeConfig config = config_of(c);
+    if (c.contains("length")) config.base = dynamic_base(config, c.at("length"));
+    const RopeFrequencies frequencies = rope_frequencies(config, c.at("factors").get<std::vector<float>>());
     const std::vector<double> expected = c.at("inverse");
     ASSERT_EQ(frequencies.inverse.size(), expected.size());
     for (size_t i = 0; i < expected.size(); ++i) {

@@ -209,10 +209,12 @@ TEST(LlamaWeights, RotaryFactorsAreDivisors) {
   }
   TinyModel model = tiny_llama();
   model.fields["rope.scaling.type"] = std::string("longrope");
+  EXPECT_THAT(refusal(model), HasSubstr("'rope_factors_short.weight'"));
+  model.tensors["rope_factors_short.weight"] = {.shape = {16}, .values = std::vector<float>(16, 1)};
+  model.fields["rope.scaling.original_context_length"] = int64_t{256};
+  EXPECT_EQ(refusal(model), "");  // no text in this context wants the other
   model.fields["rope.scaling.original_context_length"] = int64_t{64};
   EXPECT_THAT(refusal(model), HasSubstr("'rope_factors_long.weight'"));
-  model.fields["rope.scaling.original_context_length"] = int64_t{256};
-  EXPECT_THAT(refusal(model), HasSubstr("'rope_factors_short.weight'"));
 }
 
 TEST(Families, UnknownOnesAreNamedWithThoseThatWork) {

@@ -123,21 +123,25 @@ TEST(RotaryScaling, IsLinearWhereTheFileNamesTheFactorAlone) {
 }
 
 // With factors of 1 the model is the plain one, with Llama 3's that of the case.
-TEST(RotaryScaling, LongRopeGoesByTheContextInUse) {
+TEST(RotaryScaling, LongRopeGoesByTheLengthOfTheText) {
   const json& plain = case_named("tied");
   const json& stretched = case_named("llama 3");
   const std::vector<float> factors = stretched.at("factors");
+  const int64_t length = std::ssize(plain.at("ids"));
   test::TinyModel model = model_of(plain);
   model.fields["rope.scaling.type"] = std::string("longrope");
-  model.fields["rope.scaling.original_context_length"] = int64_t{64};
   model.tensors["rope_factors_short.weight"] = vector_of(std::vector<float>(factors.size(), 1));
   model.tensors["rope_factors_long.weight"] = vector_of(factors);
-  expect_logits(plain, model, 1e-5, 16);
-  expect_logits(plain, model, 1e-5, 64);
-  expect_logits(stretched, model, 1e-5, 65);
-  expect_logits(stretched, model, 1e-5);  // the 256 that the model was trained for
+  for (const int64_t context : {length, int64_t{65}, int64_t{0}}) {
+    SCOPED_TRACE(context);
+    model.fields["rope.scaling.original_context_length"] = length;
+    expect_logits(plain, model, 1e-5, context);
+    model.fields["rope.scaling.original_context_length"] = length - 1;
+    expect_logits(stretched, model, 1e-5, context);
+  }
+  model.fields["rope.scaling.original_context_length"] = length;
   model.tensors["rope_freqs.weight"] = vector_of(std::vector<float>(factors.size(), 9));
-  expect_logits(plain, model, 1e-5, 64);  // LongRoPE's tables are the ones that count
+  expect_logits(plain, model, 1e-5);  // LongRoPE's tables are the ones that count
 }
 
 std::vector<Case> all_cases() {

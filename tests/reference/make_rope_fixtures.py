@@ -41,7 +41,8 @@ def main():
         if scaling["rope_type"] == "default":
             inverse, magnitude = [theta ** (-i / dim) for i in range(0, dim, 2)], 1.0
         else:
-            inverse, magnitude = ROPE_INIT_FUNCTIONS[scaling["rope_type"]](config(dim, theta, scaling, context), "cpu")
+            init = ROPE_INIT_FUNCTIONS[scaling["rope_type"]]
+            inverse, magnitude = init(config(dim, theta, scaling, context), "cpu", seq_len=ours.get("length"))
             inverse = inverse.tolist()
         cases.append({"dimensions": dim, "base": theta, "factors": list(factors), **ours, "inverse": inverse,
                       "magnitude": magnitude})
@@ -59,6 +60,9 @@ def main():
     for dim in [64, 128]:
         case(dim, 500000.0, 131072, {"scaling": "none"}, llama3_factors(dim, 500000.0, llama3), rope_type="llama3",
              **llama3)
+    for length in [1000, 2048, 2049, 6000]:  # of a text
+        case(64, 10000.0, 2048, {"scaling": "dynamic", "factor": 2.0, "original_context": 2048, "length": length},
+             rope_type="dynamic", factor=2.0)
     short, long = [1 + 0.05 * i for i in range(16)], [1.5 + 0.7 * i for i in range(16)]
     for context, used in [(16384, long)]:
         # Converters write this as rope.scaling.attn_factor for LongRoPE.

@@ -197,6 +197,13 @@ class Session {
   // Branches that a tree may have besides the first: 0 where the model computes chains alone, or no memory is left.
   int64_t branch_room() const;
 
+  // Some models rotate keys by the length of a text (LongRoPE, dynamic NTK). A text that is appended in one call is
+  // computed as one forward pass over all of it computes it; where a text that grows needs another rotation, the
+  // session computes its tokens again. `length`: tokens that the text will have after several calls; 0: not known.
+  void expect(int64_t length);
+  // How many tokens can be appended before the rotation changes.
+  int64_t rotation_room() const;
+
   // Forgets all but the first `length` tokens.
   void truncate(int64_t length);
   std::span<const int32_t> tokens() const;

@@ -5,29 +5,40 @@
 #include <algorithm>
 
 #include "gabbro/graph/eval.h"
+#include "src/backend/device.h"
+#include "src/backend/stream.h"
 #include "src/base/error.h"
 
 namespace gabbro::llm {
 namespace {
 
-// The divisors of the rotary frequencies: Llama 3's table, or LongRoPE's for contexts that are longer than the original
-// one, or not. As in llama.cpp, the context that may be used decides, not what is in it.
-std::vector<float> rope_divisors(const Checkpoint& checkpoint, WeightSource& weights, const ModelRope& rope,
-                                 int64_t context) {
-  bool extended = rope.scaling == nn::RopeScaling::kLongRope && context > rope.original_context;
-  if (checkpoint.layout() == CheckpointLayout::kHuggingFace) return extended ? rope.long_divisors : rope.divisors;
-  std::string name = "rope_freqs.weight";
-  // Files of Phi 3 have the tables, and do not name the method.
-  if (rope.scaling == nn::RopeScaling::kLongRope || weights.has("rope_factors_short.weight")) {
-    extended = context > rope.original_context;
-    name = extended ? "rope_factors_long.weight" : "rope_factors_short.weight";
-  } else if (!weights.has(name)) {
-    return {};
-  }
+// Divisors of the rotary frequencies [R/2] in a tensor of a GGUF file.
+std::vector<float> divisors_in_file(const Checkpoint& checkpoint, WeightSource& weights, const ModelRope& rope,
+                                    const std::string& name) {
   std::vector<float> divisors = weights.host_vector(name, rope.dimensions / 2);
   if (std::ranges::any_of(divisors, [](float divisor) { return divisor <= 0; }))
     throw bad_input("{}: tensor '{}' has values that are not above 0; the file is damaged", checkpoint.path(), name);
   return divisors;
+}
+
+// The rope with its divisors: Llama 3's table, or LongRoPE's two. Files of Phi 3 have the latter, and do not name the
+// method.
+ModelRope with_divisors(const Checkpoint& checkpoint, WeightSource& weights, ModelRope rope, int64_t context) {
+  if (checkpoint.layout() == CheckpointLayout::kHuggingFace) return rope;
+  const auto read = [&](const char* name) { return divisors_in_file(checkpoint, weights, rope, name); };
+  if (rope.scaling == nn::RopeScaling::kLongRope || weights.has("rope_factors_short.weight")) {
+    rope.divisors = read("rope_factors_short.weight");
+    if (context > rope.original_context) rope.long_divisors = read("rope_factors_long.weight");
+  } else if (weights.has("rope_freqs.weight")) {
+    rope.divisors = read("rope_freqs.weight");
+  }
+  return rope;
+}
+
+Rope uploaded(const ModelRope& rope, WeightSource& weights) {
+  const nn::RopeFrequencies frequencies = nn::rope_frequencies(rope, rope.divisors);
+  return {.options = {.interleaved = rope.interleaved, .magnitude = frequencies.magnitude},
+          .inverse_frequencies = weights.upload(frequencies.inverse)};
 }
 
 Tensor scaled(const Tensor& x, float factor) { return factor == 1 ? x : x * scalar(x.device(), factor); }
@@ -40,15 +51,9 @@ Decoder::Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSourc
                  const MakeMixer& make_mixer)
     : config_(std::move(config)) {
   const ModelShape& s = config_.shape;
-  const auto frequencies_of = [&](const ModelRope& rope, const std::vector<float>& divisors) {
-    const nn::RopeFrequencies frequencies = nn::rope_frequencies(rope, divisors);
-    return Rope{.options = {.interleaved = rope.interleaved, .magnitude = frequencies.magnitude},
-                .inverse_frequencies = weights.upload(frequencies.inverse)};
-  };
   const auto rotates = [](const LayerKind& kind) { return kind.rotated; };
-  if (std::ranges::any_of(config_.layers, rotates))
-    rope_ = frequencies_of(config_.rope, rope_divisors(checkpoint, weights, config_.rope, context));
-  if (config_.local_rope) local_rope_ = frequencies_of(*config_.local_rope, config_.local_rope->divisors);
+  if (std::ranges::any_of(config_.layers, rotates)) rope_ = load_rope(checkpoint, weights, context);
+  if (config_.local_rope) local_rope_ = uploaded(*config_.local_rope, weights);
 
   token_embd_ =
       weights.matrix("token_embd.weight", {s.vocabulary, s.embedding}, with_factor(config_.factors.token_embd));
@@ -66,6 +71,24 @@ Decoder::Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSourc
   } else {
     output_.weight = token_embd_;
   }
+}
+
+Rope Decoder::load_rope(const Checkpoint& checkpoint, WeightSource& weights, int64_t context) {
+  const ModelRope rope = with_divisors(checkpoint, weights, config_.rope, context);
+  const bool by_length = rope.scaling == nn::RopeScaling::kDynamic || !rope.long_divisors.empty();
+  if (by_length && context > rope.original_context) rotations_.emplace(rope, rope.divisors, rope.long_divisors);
+  return uploaded(rope, weights);
+}
+
+// In place, so that mixers and plans that hold the tensor have the new frequencies; ordered after what was enqueued.
+void Decoder::set_rotation(int64_t rotation) {
+  if (!rotations_ || rotation == rotation_) return;
+  const std::vector<float> frequencies = rotations_->frequencies(rotation);
+  const TensorState& state = rope_.inverse_frequencies.state();
+  state.device->state()
+      .compute_stream(*state.device)
+      .copy_to_device(state.storage.get(), frequencies.data(), frequencies.size() * sizeof(float));
+  rotation_ = rotation;
 }
 
 Decoder::Layer Decoder::load_layer(WeightSource& weights, int64_t index, const MakeMixer& make_mixer) const {

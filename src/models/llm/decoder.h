@@ -2,6 +2,7 @@
 // their configuration, and by mixers other than self-attention.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "src/models/llm/gguf_fields.h"
 #include "src/models/llm/registry.h"
 #include "src/models/llm/self_attention.h"
+#include "src/models/llm/text_rotations.h"
 
 namespace gabbro::llm {
 
@@ -25,6 +27,8 @@ class Decoder : public LanguageModel {
   Tensor embed(const Step& step) const override;
   Tensor layer(int64_t index, const Tensor& x, const Step& step, const nn::KvCache& cache) const override;
   Tensor head(const Tensor& x) const override;
+  const TextRotations* rotations() const override { return rotations_ ? &*rotations_ : nullptr; }
+  void set_rotation(int64_t rotation) override;
 
  private:
   struct Layer {
@@ -46,11 +50,15 @@ class Decoder : public LanguageModel {
   Tensor run_by_need(const Layer& w, const Layer* next, const Tensor& h, std::span<const Tensor> made_with,
                      const Step& step) const;
 
+  Rope load_rope(const Checkpoint& checkpoint, WeightSource& weights, int64_t context);
+
   DecoderConfig config_;
   Rope rope_, local_rope_;
-  Tensor token_embd_;     // [V, C]
-  Norm token_embd_norm_;  // [C], or none
-  Tensor position_embd_;  // [context, C]
+  std::optional<TextRotations> rotations_;  // of rope_; none: one for all lengths
+  int64_t rotation_ = 0;                    // that rope_ has
+  Tensor token_embd_;                       // [V, C]
+  Norm token_embd_norm_;                    // [C], or none
+  Tensor position_embd_;                    // [context, C]
   std::vector<Layer> layers_;
   Norm output_norm_;       // [C]
   nn::Projection output_;  // [V, C]; the token embeddings again where the file has no own head

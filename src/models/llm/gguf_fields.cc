@@ -20,6 +20,12 @@ void write_rope(const ModelRope& rope, GgufFields& fields) {
     fields.tables["rope_freqs.weight"] = rope.divisors;
   }
   if (rope.scaling == nn::RopeScaling::kNone) return;
+  if (rope.scaling ==
+      nn::RopeScaling::kDynamic) {  // which llama.cpp does not have: it is right up to the trained length
+    fields.writer.add_string(fields.architecture + ".rope.scaling.type", "none");
+    fields.number("rope.scaling.dynamic_factor", rope.factor);
+    return fields.size("rope.scaling.original_context_length", rope.original_context);
+  }
   const char* const names[] = {"none", "linear", "yarn", "longrope"};
   fields.writer.add_string(fields.architecture + ".rope.scaling.type", names[static_cast<size_t>(rope.scaling)]);
   fields.number("rope.scaling.factor", rope.factor);

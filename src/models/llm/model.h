@@ -16,6 +16,7 @@
 namespace gabbro::llm {
 
 class InputSquares;    // input_squares.h
+class TextRotations;   // text_rotations.h
 struct ScaledAdapter;  // adapter.h
 
 struct ModelShape {
@@ -79,6 +80,11 @@ class LanguageModel {
   virtual std::vector<nn::CacheLayer> cache_spec() const = 0;
   // Logits [R, V] of the wanted tokens. Writes the keys and values of all tokens into the cache.
   virtual Tensor forward(const Step& step, const nn::KvCache& cache) const = 0;
+
+  // Null: texts of all lengths have one rotation. Else set_rotation() chooses that of the following forward passes, by
+  // its number; 0 at first.
+  virtual const TextRotations* rotations() const { return nullptr; }
+  virtual void set_rotation(int64_t /*rotation*/) {}
 
   // The same in stages, for weights that come and go (docs/design/streaming.md): forward() is embed(), layer() of each
   // layer with the tensors named "blk.<index>.*", and head(). `x` is [T, C], after the last layer [R, C].

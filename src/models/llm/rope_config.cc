@@ -21,7 +21,8 @@ nn::RopeScaling parse_scaling(const ConfigReader& fields, FieldName name, const 
 }
 
 void read_gguf(const ConfigReader& fields, int64_t context_trained, nn::RopeConfig& rope) {
-  const FieldName type{"rope.scaling.type", nullptr}, factor{"rope.scaling.factor", nullptr};
+  const FieldName type{"rope.scaling.type", nullptr}, factor{"rope.scaling.factor", nullptr},
+      dynamic{"rope.scaling.dynamic_factor", nullptr};
   rope.base = fields.number_or({"rope.freq_base", nullptr}, 10000.0f, 1.0f, 1e12f);
   rope.scaling = parse_scaling(fields, type, fields.text_or(type, "linear"));  // llama.cpp's default
   const FieldName early_factor{"rope.scale_linear", nullptr};
@@ -29,6 +30,10 @@ void read_gguf(const ConfigReader& fields, int64_t context_trained, nn::RopeConf
   rope.original_context =
       fields.size_or({"rope.scaling.original_context_length", nullptr}, context_trained, 1, kMostContext);
   rope.attention_factor = fields.number_or({"rope.scaling.attn_factor", nullptr}, 1.0f, 1e-3f, 1e3f);
+  if (fields.has(dynamic)) {  // Gabbro's own field; other programs take the trained base for all lengths
+    rope.scaling = nn::RopeScaling::kDynamic;
+    rope.factor = fields.number_or(dynamic, 1.0f, 1.0f, 1e6f);
+  }
   // llama.cpp: a magnitude of 1 over that of `mscale_all_dim` (llama_context's constructor).
   const float all = fields.number_or({"rope.scaling.yarn_log_multiplier", nullptr}, 0.0f, 0.0f, 100.0f);
   if (rope.scaling == nn::RopeScaling::kYarn && rope.factor > 1)
@@ -89,6 +94,12 @@ void read_hugging_face(const ConfigReader& fields, const RopeSource& source, Mod
       const double log_factor = 0.1 * std::log(rope.factor);
       rope.attention_factor = (1 + one * log_factor) / (1 + all * log_factor) / (1 + log_factor);
     }
+  } else if (kind == "dynamic") {
+    if (!fields.has(own("factor"))) fields.refuse(own("factor"), "is missing, which the type 'dynamic' needs");
+    if (rope.dimensions <= 2) fields.refuse(type, "is 'dynamic', which needs more than one rotated pair");
+    rope.scaling = nn::RopeScaling::kDynamic;
+    rope.factor = fields.number_or(own("factor"), 1.0f, 1.0f, 1e6f);
+    rope.original_context = context_trained;
   } else if (kind == "longrope" || kind == "su") {
     rope.scaling = nn::RopeScaling::kLongRope;
     rope.divisors = fields.numbers(own("short_factor"), rope.dimensions / 2, 1e-6f, 1e9f);
@@ -98,8 +109,7 @@ void read_hugging_face(const ConfigReader& fields, const RopeSource& source, Mod
         given <= 1 ? 1 : std::sqrt(1 + std::log(given) / std::log(static_cast<double>(rope.original_context)));
     rope.attention_factor = number("attention_factor", static_cast<float>(magnitude));
   } else {
-    fields.refuse(type,
-                  fmt::format("is '{}', expected default, linear, yarn, longrope, llama3 or dynamic with alpha", kind));
+    fields.refuse(type, fmt::format("is '{}', expected default, linear, yarn, longrope, llama3 or dynamic", kind));
   }
 }
 

@@ -10,7 +10,7 @@ namespace gabbro::llm {
 
 struct ModelRope : nn::RopeConfig {
   // Divisors of the frequencies [R/2] where config.json has them; GGUF files hold them as tensors. LongRoPE has one set
-  // for contexts up to the original one, and one for longer ones.
+  // for texts up to the original context, and one for longer ones.
   std::vector<float> divisors, long_divisors;
 };
 
