@@ -75,7 +75,7 @@ TEST(ConfigClass, RefusesOtherTypesByName) {
   EXPECT_THAT(refusal("qwen2", R"({"layer_types": [1]})"), HasSubstr("field 'layer_types' is [1]"));
   EXPECT_THAT(refusal("mamba", R"({"layer_types": ["linear_attention"]})"), HasSubstr("cannot be set"));
   EXPECT_THAT(refusal("llama", R"({"num_hidden_layers": 2, "layer_types": ["full_attention"]})"),
-              HasSubstr("field 'layer_types' has 1 layers, the model has 2"));
+              HasSubstr("field 'layer_types' has 1 layers, num_hidden_layers is 2"));
   EXPECT_THAT(refusal("cohere2", R"({"head_dim": {"a": 1}})"), HasSubstr("field 'head_dim' is an object"));
   EXPECT_EQ(refusal("granite", R"({"embedding_multiplier": 12})"), "");
 }

@@ -204,7 +204,7 @@ void ClassConfig::check_layer_types(const char* name, std::initializer_list<std:
   const std::string size = canonical("num_hidden_layers");
   const Json* const layers = find(size);
   if (layers != nullptr && readable_.contains(size) && *layers != types->size())
-    refuse(name, fmt::format("has {} layers, the model has {}", types->size(), shown(*layers)));
+    refuse(name, fmt::format("has {} layers, {} is {}", types->size(), size, shown(*layers)));
 }
 
 const Json* ClassConfig::find(const std::string& name) const {
@@ -248,7 +248,6 @@ TextFields text_fields_of(const Json& config, const std::string& path) {
     const std::string inner = type_in(*nested), type = inner.empty() ? of_text : inner;
     if (!type.empty()) return {type, &*nested, std::string(kTextConfig) + "."};
   }
-  if (outer.empty()) throw bad_input("{}: field 'model_type' is missing", path);
   return {of_text.empty() ? outer : of_text, &config, ""};
 }
 

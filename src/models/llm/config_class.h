@@ -39,9 +39,9 @@ std::span<const ConfigClass> config_classes();
 const ConfigClass* find_config_class(std::string_view model_type);
 
 // The language model of a config.json: the whole of it, or its text_config, whose model_type may be left to the class
-// of the whole. Throws bad_input that names the file where no model_type is given.
+// of the whole.
 struct TextFields {
-  std::string model_type;
+  std::string model_type;  // "": none is given, as in the configuration of a module
   const nlohmann::ordered_json* fields;
   std::string prefix;  // "text_config.", or ""
 };

@@ -40,7 +40,10 @@ void refuse_other_types(const Checkpoint& checkpoint) {
 }  // namespace
 
 std::string architecture_of(const Checkpoint& checkpoint) {
-  if (checkpoint.config() != nullptr) return text_fields_of(*checkpoint.config(), checkpoint.path()).model_type;
+  if (checkpoint.config() != nullptr) {
+    std::string model_type = text_fields_of(*checkpoint.config(), checkpoint.path()).model_type;
+    if (!model_type.empty()) return model_type;
+  }
   const bool gguf = checkpoint.layout() == CheckpointLayout::kGguf;
   if (gguf) refuse_other_types(checkpoint);
   return std::string(checkpoint.metadata().require_string(gguf ? "general.architecture" : "model_type"));
