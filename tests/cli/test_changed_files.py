@@ -62,7 +62,7 @@ class ChangedFiles(TestCase):
 
     def test_an_interrupted_conversion_leaves_no_result(self):
         out = self.folder / "out.gguf"
-        process = subprocess.Popen([PROGRAM, "convert", self.model, "--type", "iq2_s", "-t", "1", "-o", out],
+        process = subprocess.Popen([PROGRAM, "convert", self.model, "--type", "iq3_s", "-t", "1", "-o", out],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         while not (self.folder / "out.gguf.partial.parts").exists() and process.poll() is None:
             time.sleep(0.001)

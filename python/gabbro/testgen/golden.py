@@ -103,7 +103,7 @@ def compare(model: pathlib.Path, document: dict[str, Any], program: str) -> list
     """A row for each block: errors of Gabbro, limits, ratio."""
     dtype = weights_of(model, program)
     with tempfile.TemporaryDirectory() as folder:
-        words = [program, "logits", str(model), "--trace", folder]
+        words = [program, "logits", str(model), "--kv-type", "f16", "--trace", folder]  # as HalfCache
         words += ["--tokens", ",".join(map(str, document["tokens"]))]
         ask(words)
         traced = {path.stem: read_npy(path)[1] for path in pathlib.Path(folder).iterdir()}
