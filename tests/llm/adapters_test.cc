@@ -61,8 +61,8 @@ TEST_P(AdapterLogits, AreThoseOfPeftWhenMerged) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AdapterLogits,
-                         testing::Values("llama", "llama_head", "qwen2_stabilized", "phi3", "gpt_neox", "gpt2",
-                                         "qwen2_moe"),
+                         testing::Values("llama", "llama_head", "qwen2_stabilized", "qwen2_patterns", "phi3",
+                                         "gpt_neox", "gpt2", "qwen2_moe"),
                          [](const auto& tested) { return std::string(tested.param); });
 
 // An adapter of either layout on a model of either layout, quantized weights too.
@@ -194,7 +194,12 @@ TEST(Adapters, OfOtherKindsAreRefusedByTheirField) {
       {{{"peft_type", "IA3"}}, "peft_type is 'IA3'"},
       {{{"init_lora_weights", "pissa_niter_16"}}, "init_lora_weights 'pissa_niter_16'"},
       {{{"lora_alpha", nullptr}}, "lora_alpha is not a number"},
-      {{{"alpha_pattern", {{"q_.*", 3}}}}, "alpha_pattern: 'q_.*' is a pattern"},
+      {{{"alpha_pattern", {{"q_(", 3}}}}, "alpha_pattern: 'q_(' is not a regular expression"},
+      {{{"rank_pattern", {{"[", 3}}}}, "rank_pattern: '[' is not a regular expression"},
+      {{{"rank_pattern", {{"(q|k)_proj", 3}}}}, "has rank 3 by rank_pattern, its matrices have 4"},
+      {{{"r", 5}}, "has rank 5 by r, its matrices have 4"},
+      {{{"target_modules", ".*\\.layers\\.1\\..*"}}, "is not among those that target_modules names"},
+      {{{"exclude_modules", {"q_proj"}}}, "is not among those that exclude_modules leaves"},
       {{{"use_rslora", "yes"}}, "use_rslora is neither true nor false"},
   };
   for (const auto& [changes, message] : cases)

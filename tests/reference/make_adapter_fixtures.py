@@ -33,6 +33,10 @@ ADAPTERS = {
     "phi3": ("phi3", dict(target_modules=["qkv_proj", "o_proj", "gate_up_proj", "down_proj"])),
     "gpt_neox": ("gpt_neox", dict(target_modules=["query_key_value", "dense_h_to_4h"])),
     "gpt2": ("gpt2", dict(target_modules=["c_attn", "c_fc"], fan_in_fan_out=True)),
+    "qwen2_patterns": ("qwen2", dict(target_modules=r"model\.layers\.\d+\.(self_attn|mlp)\.(q|k|up)_proj",
+                                     # The first match counts, and the file has them sorted.
+                                     rank_pattern={r"(q|k)_proj": 3, r"layers\.1\..*": 2},
+                                     alpha_pattern={r".*\.1\.mlp\.[a-z]+_proj": 16, "k_proj": 9, r"self_attn\..*": 2})),
     "qwen2_moe": ("qwen2_moe", dict(target_modules=[*ATTENTION, "shared_expert.up_proj"])),
 }
 
