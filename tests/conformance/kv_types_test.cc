@@ -27,18 +27,10 @@ class KvTypes : public testing::TestWithParam<DType> {
 // place, half of a step of 1/127, or a whole step of 1/8, since the largest has the code 0 and one of its size and the
 // other sign the code 15, one step short. Scales are rounded to f16.
 double bound(DType type, double x, double largest) {
-  switch (type) {
-    case DType::f32:
-      return 0;
-    case DType::bf16:
-      return std::abs(x) * 0x1p-8;
-    case DType::f16:
-      return std::abs(x) * 0x1p-11 + 0x1p-25;
-    case DType::q8_0:
-      return largest * (0.5 / 127 + 0x1p-11);
-    default:
-      return largest * (1.0 / 8 + 0x1p-11);
-  }
+  if (type == DType::f32) return 0;
+  if (type == DType::bf16) return std::abs(x) * 0x1p-8;
+  if (type == DType::f16) return std::abs(x) * 0x1p-11 + 0x1p-25;
+  return largest * ((type == DType::q8_0 ? 0.5 / 127 : 1.0 / 8) + 0x1p-11);
 }
 
 // Both [rows, D].

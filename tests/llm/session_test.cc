@@ -83,18 +83,9 @@ class EachCache : public testing::TestWithParam<DType> {
   // The order of additions differs between one token and many; that can turn the last bit of a rounded number, or a
   // code.
   double tolerance() const {
-    switch (GetParam()) {
-      case DType::f32:
-        return 1e-5;
-      case DType::bf16:
-        return 1e-2;
-      case DType::f16:
-        return 2e-3;
-      case DType::q8_0:
-        return 3e-2;
-      default:
-        return 0.2;
-    }
+    constexpr std::pair<DType, double> kTolerances[] = {
+        {DType::f32, 1e-5}, {DType::bf16, 1e-2}, {DType::f16, 2e-3}, {DType::q8_0, 3e-2}, {DType::q4_0, 0.2}};
+    return std::ranges::find(kTolerances, GetParam(), &std::pair<DType, double>::first)->second;
   }
 };
 
