@@ -53,7 +53,7 @@ void check_target(const ConvertOptions& o, const std::string& out, const InputFi
   if (!o.force) throw Error(ErrorCode::kBadInput, fmt::format("{}: is there already", out), "replace it with --force");
 }
 
-// Those of the model's source first.
+// Adapters of the model's source come first.
 std::vector<llm::MergedAdapter> adapters_of(const ConvertOptions& o, const SourceLayers& layers,
                                             const Checkpoint& checkpoint) {
   std::vector<llm::MergedAdapter> adapters;

@@ -22,7 +22,7 @@ class InputFiles {
 
   // Throws bad_input where `path`, or a file that is written next to it meanwhile, is one of them.
   void refuse_output(const std::string& path) const;
-  // The same for a folder that is replaced with all that is in it.
+  // Does so for a folder that is replaced as a whole.
   void refuse_folder(const std::string& folder) const;
   void refuse_standard_output() const;
 

@@ -71,7 +71,7 @@ std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens,
   if (error) throw failed("{}: cannot be created: {}", folder, error.message());
   const Cancelable cancelable;
   std::map<std::string, Output> outputs;
-  std::vector<std::string> order;  // in which the model computes them
+  std::vector<std::string> order;  // the names, as the model computes them
   const auto keep = [&](const std::string& block, std::span<const float> values, std::span<const int64_t> shape) {
     if (!outputs.contains(block)) order.push_back(block);
     Output& output = outputs[block];

@@ -165,7 +165,7 @@ void require_known(const Json& fields) {
   }
 }
 
-// The row's messages, each with a role; those of a raw text have content that is text.
+// The row's messages. Each has a role, and with --raw also content that is text.
 Json messages_of(const Json& value, bool raw) {
   if (!value.is_array() || value.empty()) throw wrong("messages", value, "a list of messages");
   for (size_t i = 0; i < value.size(); ++i) {
