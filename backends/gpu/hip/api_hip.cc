@@ -1,68 +1,19 @@
-// AMD's HIP runtime behind the host side.
+// AMD's HIP runtime as the host side sees it: devices, modules, launches and the vendor's libraries. memory.cc and
+// streams.cc have the rest.
 #include <fmt/format.h>
 
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
-#include "backends/gpu/api.h"
 #include "backends/gpu/facts.h"
-#include "backends/gpu/hip/code_objects.h"
-#include "backends/gpu/hip/gemm_libraries.h"
 #include "backends/gpu/hip/kernel_compiler.h"
 #include "backends/gpu/hip/miopen.h"
-#include "backends/gpu/hip/runtime.h"
+#include "backends/gpu/hip/objects.h"
 
 namespace gabbro::gpu::api {
 
-using abi::StatusCode;
-using hip::Runtime;
-using hip::runtime;
-
 constexpr const char* kMiopen = "MIOpen";
-
-struct Context {
-  int device = 0;
-  std::string architecture;  // "gfx90a:sramecc+:xnack-"
-  double bandwidth = 0;
-  uint32_t wave = 32;
-  uint32_t units = 0;                                // multiprocessors
-  std::unique_ptr<hip::ProductLibraries> products;   // from the first product on
-  std::unique_ptr<ConvolutionLibrary> convolutions;  // the same, and null where there is none
-  bool convolutions_opened = false;
-
-  void use() const { runtime().check(runtime().hipSetDevice_(device), "selecting the device"); }
-  // For functions that release something: a lost device has nothing to release.
-  bool try_use() const { return runtime().hipSetDevice_(device) == hipSuccess; }
-};
-struct Queue {
-  Context* context;
-  hipStream_t stream = nullptr;
-};
-struct Event {
-  Context* context;
-  hipEvent_t event = nullptr;
-};
-struct Function {
-  hipFunction_t function = nullptr;
-  uint32_t threads = 0;
-  uint32_t resident_blocks = 0;
-};
-struct Module {
-  Context* context;
-  hip::CodeObjects code;
-  std::unordered_map<std::string, std::unique_ptr<Function>> functions;
-};
-struct Graph {
-  hipGraphExec_t exec = nullptr;
-};
-struct Gemm {
-  std::unique_ptr<hip::LibraryProduct> product;
-};
-struct Convolution {
-  std::unique_ptr<LibraryConvolution> convolution;
-};
 
 namespace {
 
@@ -119,160 +70,7 @@ void close(Context* context) {
   delete context;
 }
 
-size_t free_memory(Context* context) {
-  context->use();
-  size_t free = 0, total = 0;
-  runtime().check(runtime().hipMemGetInfo_(&free, &total), "asking for the free memory");
-  return free;
-}
-
 double memory_bandwidth(const Context* context) { return context->bandwidth; }
-
-void* allocate(Context* context, size_t bytes) {
-  context->use();
-  void* pointer = nullptr;
-  const hipError_t result = runtime().hipMalloc_(&pointer, bytes);
-  if (result == hipErrorOutOfMemory) return nullptr;
-  runtime().check(result, "allocating");
-  return pointer;
-}
-
-void release(Context* context, void* pointer) {
-  if (context->try_use()) static_cast<void>(runtime().hipFree_(pointer));
-}
-
-size_t allocation_step() { return 512; }
-
-namespace {
-
-hipMemAllocationProp range_memory(const Context* context) {
-  hipMemAllocationProp memory{};
-  memory.type = hipMemAllocationTypePinned;
-  memory.location.type = hipMemLocationTypeDevice;
-  memory.location.id = context->device;
-  return memory;
-}
-
-}  // namespace
-
-size_t range_step(Context* context) {
-  const Runtime& hip = runtime();
-  context->use();
-  int supported = 0;
-  if (hip.hipDeviceGetAttribute_ == nullptr || hip.hipMemSetAccess_ == nullptr ||
-      hip.hipDeviceGetAttribute_(&supported, hipDeviceAttributeVirtualMemoryManagementSupported, context->device) !=
-          hipSuccess ||
-      supported == 0)
-    return 0;
-  const hipMemAllocationProp memory = range_memory(context);
-  size_t step = 0;
-  hip.check(hip.hipMemGetAllocationGranularity_(&step, &memory, hipMemAllocationGranularityRecommended),
-            "asking for the step of ranges");
-  return step;
-}
-
-void* reserve_addresses(Context* context, size_t bytes) {
-  context->use();
-  void* addresses = nullptr;
-  runtime().check(runtime().hipMemAddressReserve_(&addresses, bytes, 0, nullptr, 0), "reserving addresses");
-  return addresses;
-}
-
-bool map_memory(Context* context, void* addresses, size_t bytes) {
-  const Runtime& hip = runtime();
-  context->use();
-  const hipMemAllocationProp memory = range_memory(context);
-  hipMemGenericAllocationHandle_t handle{};
-  const hipError_t result = hip.hipMemCreate_(&handle, bytes, &memory, 0);
-  if (result == hipErrorOutOfMemory) return false;
-  hip.check(result, "allocating for a range");
-  const hipError_t mapped = hip.hipMemMap_(addresses, bytes, 0, handle, 0);
-  static_cast<void>(hip.hipMemRelease_(handle));  // the range has it
-  hip.check(mapped, "mapping a range");
-  hipMemAccessDesc access{};
-  access.location = memory.location;
-  access.flags = hipMemAccessFlagsProtReadWrite;
-  const hipError_t allowed = hip.hipMemSetAccess_(addresses, bytes, &access, 1);
-  if (allowed != hipSuccess) static_cast<void>(hip.hipMemUnmap_(addresses, bytes));
-  hip.check(allowed, "giving access to a range");
-  return true;
-}
-
-void release_addresses(Context* context, void* addresses, size_t bytes, size_t mapped) {
-  if (!context->try_use()) return;
-  if (mapped > 0) static_cast<void>(runtime().hipMemUnmap_(addresses, mapped));
-  static_cast<void>(runtime().hipMemAddressFree_(addresses, bytes));
-}
-
-void* allocate_pinned(Context* context, size_t bytes) {
-  context->use();
-  void* pointer = nullptr;
-  const hipError_t result = runtime().hipHostMalloc_(&pointer, bytes, 0);
-  if (result == hipErrorOutOfMemory) return nullptr;
-  runtime().check(result, "allocating pinned memory");
-  return pointer;
-}
-
-void release_pinned(Context* context, void* pointer) {
-  if (context->try_use()) static_cast<void>(runtime().hipHostFree_(pointer));
-}
-
-Queue* create_queue(Context* context) {
-  context->use();
-  auto queue = std::make_unique<Queue>(context);
-  runtime().check(runtime().hipStreamCreateWithFlags_(&queue->stream, hipStreamNonBlocking), "creating a stream");
-  return queue.release();
-}
-
-void destroy_queue(Queue* queue) {
-  static_cast<void>(runtime().hipStreamDestroy_(queue->stream));
-  delete queue;
-}
-
-void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) {
-  if (bytes == 0) return;
-  queue->context->use();
-  runtime().check(runtime().hipMemcpyHtoDAsync_(target, host, bytes, queue->stream), "copying to the device");
-}
-
-void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
-  if (bytes == 0) return;
-  queue->context->use();
-  runtime().check(runtime().hipMemcpyDtoHAsync_(host, const_cast<void*>(source), bytes, queue->stream),
-                  "copying from the device");
-}
-
-void synchronize(Queue* queue) {
-  queue->context->use();
-  runtime().check(runtime().hipStreamSynchronize_(queue->stream), "waiting for the device");
-}
-
-Event* create_event(Context* context) {
-  context->use();
-  auto event = std::make_unique<Event>(context);
-  runtime().check(runtime().hipEventCreateWithFlags_(&event->event, hipEventDisableTiming), "creating an event");
-  return event.release();
-}
-
-void destroy_event(Event* event) {
-  if (event->context->try_use()) static_cast<void>(runtime().hipEventDestroy_(event->event));
-  delete event;
-}
-
-void record(Queue* queue, Event* event) {
-  queue->context->use();
-  runtime().check(runtime().hipEventRecord_(event->event, queue->stream), "recording an event");
-}
-
-void wait(Queue* queue, Event* event) {
-  queue->context->use();
-  runtime().check(runtime().hipStreamWaitEvent_(queue->stream, event->event, 0), "waiting for an event");
-}
-
-void synchronize_event(Event* event) {
-  event->context->use();
-  runtime().check(runtime().hipEventSynchronize_(event->event), "waiting for an event");
-}
 
 AccessCheck* access_check() { return nullptr; }
 
@@ -387,30 +185,5 @@ void convolve(Queue* queue, const Convolution* convolution, const void* x, const
 }
 
 const Collectives* collectives() { return nullptr; }
-
-bool begin_capture(Queue* queue) {
-  queue->context->use();
-  return runtime().hipStreamBeginCapture_(queue->stream, hipStreamCaptureModeThreadLocal) == hipSuccess;
-}
-
-Graph* end_capture(Queue* queue) {
-  hipGraph_t captured = nullptr;
-  runtime().check(runtime().hipStreamEndCapture_(queue->stream, &captured), "capturing a graph");
-  auto graph = std::make_unique<Graph>();
-  const hipError_t result = runtime().hipGraphInstantiateWithFlags_(&graph->exec, captured, 0);
-  static_cast<void>(runtime().hipGraphDestroy_(captured));
-  runtime().check(result, "making a graph");
-  return graph.release();
-}
-
-void replay(Queue* queue, Graph* graph) {
-  queue->context->use();
-  runtime().check(runtime().hipGraphLaunch_(graph->exec, queue->stream), "launching a graph");
-}
-
-void destroy_graph(Graph* graph) {
-  static_cast<void>(runtime().hipGraphExecDestroy_(graph->exec));
-  delete graph;
-}
 
 }  // namespace gabbro::gpu::api

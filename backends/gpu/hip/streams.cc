@@ -1,0 +1,88 @@
+// Streams, events, copies and graphs on HIP.
+#include "backends/gpu/hip/objects.h"
+
+namespace gabbro::gpu::api {
+
+Queue* create_queue(Context* context) {
+  context->use();
+  auto queue = std::make_unique<Queue>(context);
+  runtime().check(runtime().hipStreamCreateWithFlags_(&queue->stream, hipStreamNonBlocking), "creating a stream");
+  return queue.release();
+}
+
+void destroy_queue(Queue* queue) {
+  static_cast<void>(runtime().hipStreamDestroy_(queue->stream));
+  delete queue;
+}
+
+void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) {
+  if (bytes == 0) return;
+  queue->context->use();
+  runtime().check(runtime().hipMemcpyHtoDAsync_(target, host, bytes, queue->stream), "copying to the device");
+}
+
+void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
+  if (bytes == 0) return;
+  queue->context->use();
+  runtime().check(runtime().hipMemcpyDtoHAsync_(host, const_cast<void*>(source), bytes, queue->stream),
+                  "copying from the device");
+}
+
+void synchronize(Queue* queue) {
+  queue->context->use();
+  runtime().check(runtime().hipStreamSynchronize_(queue->stream), "waiting for the device");
+}
+
+Event* create_event(Context* context) {
+  context->use();
+  auto event = std::make_unique<Event>(context);
+  runtime().check(runtime().hipEventCreateWithFlags_(&event->event, hipEventDisableTiming), "creating an event");
+  return event.release();
+}
+
+void destroy_event(Event* event) {
+  if (event->context->try_use()) static_cast<void>(runtime().hipEventDestroy_(event->event));
+  delete event;
+}
+
+void record(Queue* queue, Event* event) {
+  queue->context->use();
+  runtime().check(runtime().hipEventRecord_(event->event, queue->stream), "recording an event");
+}
+
+void wait(Queue* queue, Event* event) {
+  queue->context->use();
+  runtime().check(runtime().hipStreamWaitEvent_(queue->stream, event->event, 0), "waiting for an event");
+}
+
+void synchronize_event(Event* event) {
+  event->context->use();
+  runtime().check(runtime().hipEventSynchronize_(event->event), "waiting for an event");
+}
+
+bool begin_capture(Queue* queue) {
+  queue->context->use();
+  return runtime().hipStreamBeginCapture_(queue->stream, hipStreamCaptureModeThreadLocal) == hipSuccess;
+}
+
+Graph* end_capture(Queue* queue) {
+  hipGraph_t captured = nullptr;
+  runtime().check(runtime().hipStreamEndCapture_(queue->stream, &captured), "capturing a graph");
+  auto graph = std::make_unique<Graph>();
+  const hipError_t result = runtime().hipGraphInstantiateWithFlags_(&graph->exec, captured, 0);
+  static_cast<void>(runtime().hipGraphDestroy_(captured));
+  runtime().check(result, "making a graph");
+  return graph.release();
+}
+
+void replay(Queue* queue, Graph* graph) {
+  queue->context->use();
+  runtime().check(runtime().hipGraphLaunch_(graph->exec, queue->stream), "launching a graph");
+}
+
+void destroy_graph(Graph* graph) {
+  static_cast<void>(runtime().hipGraphExecDestroy_(graph->exec));
+  delete graph;
+}
+
+}  // namespace gabbro::gpu::api
