@@ -159,12 +159,12 @@ StreamForecast forecast_stream(const Workload& w, const FitOptions& o) {
   StreamForecast f{.device = device->facts().id, .least = streaming::smallest_budget(matrices, fixed)};
   f.placement = streaming::place(matrices, fixed, {.device = limits.memory, .host = host}, f.device);
   if (!checkpoint || !f.placement.streams()) return f;
-  f.speeds = streaming::probe_links(*checkpoint, *device, f.placement.file_bytes_per_pass > 0);
+  const std::string path = streaming::largest_file(*checkpoint);
+  f.speeds = streaming::probe_links(path, *device, std::nullopt);
   std::shared_ptr<Device> cpu;
-  f.host = streaming::measured_host_plan(f.placement, streaming::largest_file(*checkpoint), *device, host,
-                                         o.common.threads, cpu);
-  f.pass = streaming::forecast_pass(f.placement, f.host, streaming::largest_file(*checkpoint), device, cpu,
-                                    o.common.threads, streaming::head_bytes(f.placement, w.needs));
+  f.host = streaming::measured_host_plan(f.placement, path, *device, host, o.common.threads, cpu);
+  f.pass = streaming::forecast_pass(f.placement, f.host, path, device, cpu, o.common.threads,
+                                    streaming::head_bytes(f.placement, w.needs));
   return f;
 }
 
@@ -182,7 +182,7 @@ Json stream_document(const StreamForecast& f) {
           {"ring_bytes", f.placement.ring_bytes},
           {"bytes_per_pass", f.placement.bytes_per_pass},
           {"file_bytes_per_pass", f.placement.file_bytes_per_pass},
-          {"file_bandwidth", or_unknown(f.speeds.file)},
+          {"file_bandwidth", or_unknown(f.pass.file_bandwidth)},
           {"device_bandwidth", or_unknown(f.speeds.device)},
           {"multiply_bandwidth", or_unknown(speeds.multiply)},
           {"pack_bandwidth", or_unknown(speeds.pack)},

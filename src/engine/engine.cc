@@ -308,7 +308,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   describe_device(*state->device, options, facts);
   // A limited memory has no room for buffers of loading that a pool keeps.
   if (facts.streaming.memory > 0) state->device->trim(abi::MemoryKind::kDevice);
-  if (state->stream != nullptr) streaming::start_stream(*state->stream, checkpoint, *state->device, facts);
+  if (state->stream != nullptr) streaming::start_stream(*state->stream, facts);
   checkpoint.require_unchanged();
   state->files.add(checkpoint.files());
 

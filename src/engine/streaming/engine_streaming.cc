@@ -14,6 +14,21 @@
 #include "src/plan/eval.h"
 
 namespace gabbro::streaming {
+namespace {
+
+constexpr const char* kFileLink = "file";
+
+// The link that bounds a pass, and its bandwidth.
+void set_link(const PassForecast& forecast, ModelFacts& facts) {
+  StreamingFacts& s = facts.streaming;
+  const double file = forecast.file_bandwidth, bus = forecast.speeds.links.device;
+  const double from_file = file > 0 ? static_cast<double>(s.file_bytes_per_pass) / file : 0;
+  const double to_device = bus > 0 ? static_cast<double>(s.bytes_per_pass - s.cpu_bytes) / bus : 0;
+  s.link = from_file >= to_device ? kFileLink : "host memory to " + facts.device_id;
+  s.bandwidth = from_file >= to_device ? file : bus;
+}
+
+}  // namespace
 
 Error does_not_stream(const ModelFacts& facts) {
   return Error(ErrorCode::kBadInput,
@@ -57,23 +72,18 @@ std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const Mo
   facts.streaming.cpu_tokens = plan.tokens;
   facts.streaming.cpu_bytes = plan.moved_bytes;
   facts.streaming.cpu_seconds = plan.cpu_seconds;
-  facts.streaming.seconds_per_pass = forecast_pass(placement, plan, largest_file(checkpoint), device, cpu,
-                                                   options.threads, head_bytes(placement, needs))
-                                         .seconds;
+  const PassForecast forecast = forecast_pass(placement, plan, largest_file(checkpoint), device, cpu, options.threads,
+                                              head_bytes(placement, needs));
+  facts.streaming.seconds_per_pass = forecast.seconds;
+  set_link(forecast, facts);
   return std::make_unique<WeightStream>(device, std::move(choice));
 }
 
-void start_stream(WeightStream& stream, const Checkpoint& checkpoint, Device& device, ModelFacts& facts) {
-  StreamingFacts& s = facts.streaming;
-  const LinkSpeeds speeds = probe_links(checkpoint, device, s.file_bytes_per_pass > 0);
+void start_stream(WeightStream& stream, ModelFacts& facts) {
   stream.start();
   const StreamFacts started = stream.facts();
   if (!started.note.empty()) facts.warnings.push_back(started.note);
-  const double from_file = speeds.file > 0 ? static_cast<double>(s.file_bytes_per_pass) / speeds.file : 0;
-  const auto moved = static_cast<double>(s.bytes_per_pass - s.cpu_bytes);
-  const double to_device = speeds.device > 0 ? moved / speeds.device : 0;
-  s.link = from_file >= to_device ? "file (" + started.reader + ")" : "host memory to " + facts.device_id;
-  s.bandwidth = from_file >= to_device ? speeds.file : speeds.device;
+  if (facts.streaming.link == kFileLink) facts.streaming.link += " (" + started.reader + ")";
 }
 
 }  // namespace gabbro::streaming

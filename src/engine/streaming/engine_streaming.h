@@ -8,14 +8,14 @@
 
 namespace gabbro::streaming {
 
-// The stream for options.memory; null where all fits, or there is no limit. Fills in facts.streaming. Throws kNoDevice
-// that names the smallest limit that works.
+// The stream for options.memory; null where all fits, or there is no limit. Fills in facts.streaming: the plan, the
+// link that bounds a pass, and the forecast. Throws kNoDevice that names the smallest limit that works.
 std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const ModelNeeds& needs,
                                           const LoadOptions& options, const std::shared_ptr<Device>& device,
                                           ModelFacts& facts);
 
-// Begins to read, and adds to facts.streaming what is measured: the link and its bandwidth.
-void start_stream(WeightStream& stream, const Checkpoint& checkpoint, Device& device, ModelFacts& facts);
+// Begins to read, and adds to facts.streaming.link how files are read.
+void start_stream(WeightStream& stream, ModelFacts& facts);
 
 Error does_not_stream(const ModelFacts& facts);
 

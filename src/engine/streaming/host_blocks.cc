@@ -95,7 +95,8 @@ HostPlan measured_host_plan(const Placement& placement, const std::string& path,
   const uint64_t left = host_memory > used ? host_memory - used : 0;
   const uint64_t smallest = std::ranges::min(layers, {}, &HostLayer::cpu_bytes).cpu_bytes;
   if (left < smallest) return {};
-  LinkSpeeds links = probe_links(path, device, placement.file_bytes_per_pass > 0);
+  const StreamSizes sizes = default_sizes(device, largest_layer(placement.matrices));
+  LinkSpeeds links = probe_links(path, device, stream_reads(placement, sizes));
   const CpuSpeeds speeds = probe_cpu(*cpu, dtype, threads, device);
   links.device = std::min(links.device, speeds.copies);
   return plan_host_blocks(placement, layers, left, links, speeds);

@@ -36,8 +36,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kSeconds = 0.25;
-constexpr int kReads = 8;
-constexpr size_t kReadBytes = size_t{4} << 20;
 
 double seconds_from(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -98,9 +96,10 @@ const CheckpointTensor& largest_tensor(const Checkpoint& checkpoint) {
   return *std::ranges::max_element(checkpoint.tensors(), {}, [](const CheckpointTensor& t) { return t.data.size(); });
 }
 
-std::string name_of_disk(const std::string& path) {
+std::string name_of_reads(const std::string& path, const ReadPattern& pattern) {
   struct stat info = {};
-  return ::stat(path.c_str(), &info) == 0 ? fmt::format("disk:{}", info.st_dev) : "disk:?";
+  const std::string disk = ::stat(path.c_str(), &info) == 0 ? fmt::format("{}", info.st_dev) : "?";
+  return fmt::format("disk:{}:{}KiB:{}:{}", disk, pattern.bytes >> 10, pattern.in_flight, pattern.burst);
 }
 
 std::string name_of_device(const Device& device) {
@@ -242,32 +241,106 @@ double small_evaluations(Device& device) {
 constexpr size_t kOwnMatrix = size_t{24} << 20;     // on a device that works in host memory, whose limit may be small
 constexpr size_t kBesideMatrix = size_t{96} << 20;  // of host blocks, for which there are gigabytes
 
+// Bytes per second, as the device has them, of products with one token and a matrix that no cache of a GPU holds. The
+// steps are enqueued without a wait in between, as those of a pass are. Throws if the device has no room for it.
+double gpu_multiply_speed(Device& device, DType dtype) {
+  constexpr size_t kBytes = size_t{256} << 20;  // an RX 7900's cache has 96 MiB, an H200's 50 MiB
+  constexpr int kTimes = 16;
+  const int64_t rows =
+      round_up(static_cast<int64_t>(kBytes / dtype_bytes(dtype, kProbeColumns)), int64_t{abi::kPackRows});
+  const std::shared_ptr<void> zeros = allocate_large(static_cast<size_t>(rows) * dtype_bytes(dtype, kProbeColumns));
+  std::memset(zeros.get(), 0, static_cast<size_t>(rows) * dtype_bytes(dtype, kProbeColumns));
+  const Tensor w = device.upload_matrix(dtype, rows, kProbeColumns, zeros);
+  const std::vector<float> ones(kProbeColumns, 1.0f);
+  const Tensor x = device.upload(DType::f32, Shape{1, kProbeColumns}, ones.data());
+  const auto seconds = [&](int times) {
+    const auto start = Clock::now();
+    for (int i = 0; i < times; ++i) {
+      Tensor y = linear(x, w);
+      eval(std::span(&y, 1));
+    }
+    device.state().compute_stream(device).synchronize();
+    return seconds_from(start);
+  };
+  seconds(2);  // makes the plan
+  const size_t packed = device.matrix_bytes(dtype, rows, kProbeColumns);
+  const size_t bytes = packed > 0 ? packed : static_cast<size_t>(rows) * dtype_bytes(dtype, kProbeColumns);
+  return kTimes * static_cast<double>(bytes) / seconds(kTimes);
+}
+
+// Layers per second whose operations are all small: their launches, and kernels that are too short to fill the device.
+double gpu_small_layers(Device& device) {
+  constexpr int64_t kWidth = 256;
+  constexpr int kOperations = 12;  // launches of a decoder's layer
+  constexpr int kTimes = 64;
+  const std::vector<float> zeros(static_cast<size_t>(kWidth * kWidth), 0.0f);
+  const Tensor w = device.upload(DType::f32, Shape{kWidth, kWidth}, zeros.data());
+  Tensor x = device.upload(DType::f32, Shape{1, kWidth}, zeros.data());
+  const auto seconds = [&](int times) {
+    const auto start = Clock::now();
+    for (int i = 0; i < times; ++i) {
+      for (int k = 0; k < kOperations; ++k) x = linear(x, w);
+      eval(std::span(&x, 1));
+    }
+    device.state().compute_stream(device).synchronize();
+    return seconds_from(start);
+  };
+  seconds(4);  // makes the plan
+  return kTimes / seconds(kTimes);
+}
+
+DeviceSpeeds probe_gpu(Device& device, DType dtype) {
+  LinkCache cache;
+  const std::string name = name_of_device(device);
+  DeviceSpeeds speeds;
+  try {
+    speeds.multiply = cache.get(fmt::format("multiply:{}:{}", dtype_name(dtype), name),
+                                [&] { return gpu_multiply_speed(device, dtype); });
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNoDevice) throw;
+    constexpr double kShare = 0.6, kUnknown = 3e11;  // of published bandwidth
+    const abi::DeviceFacts& facts = device.facts();
+    const auto published = published_bandwidth(facts.architecture, facts.name, facts.memory_total);
+    speeds.multiply = published ? kShare * published->bytes_per_second : kUnknown;
+  }
+  speeds.layer_seconds = 1 / cache.get("small_layers:" + name, [&] { return gpu_small_layers(device); });
+  return speeds;
+}
+
 int threads_of(const Device& cpu, int threads) { return threads > 0 ? threads : cpu.facts().compute_units; }
 
 }  // namespace
 
-double measure_file(const std::string& path, double seconds) {
+double measure_file(const std::string& path, double seconds, const ReadPattern& pattern) {
   Files files;
   const auto mapped = std::make_shared<MappedFile>(path);
   const int file = files.add(mapped);
   const size_t size = mapped->bytes().size() / kReadAlignment * kReadAlignment;
-  const std::shared_ptr<void> memory = allocate_large(kReads * kReadBytes);
+  const size_t read_bytes = round_up(pattern.bytes, kReadAlignment);
+  const auto buffers = static_cast<uint64_t>(pattern.in_flight);
+  const std::shared_ptr<void> memory = allocate_large(buffers * read_bytes);
   std::string note;
-  const auto reader = make_async_reader(kReads, &note);
+  const auto reader = make_async_reader(pattern.in_flight, &note);
   uint64_t offset = 0, bytes = 0;
-  int under_way = 0;
+  int under_way = 0, of_burst = 0;  // reads
   const auto submit = [&](uint64_t buffer) {
-    const size_t length = std::min<uint64_t>(kReadBytes, size - offset);
+    const size_t length = std::min<uint64_t>(read_bytes, size - offset);
     reader->submit({.file = files.descriptor(file),
                     .offset = offset,
                     .bytes = length,
-                    .target = static_cast<std::byte*>(memory.get()) + buffer * kReadBytes,
+                    .target = static_cast<std::byte*>(memory.get()) + buffer * read_bytes,
                     .tag = buffer});
     offset += length;
     ++under_way;
+    ++of_burst;
+  };
+  const auto may_submit = [&] { return offset < size && (pattern.burst == 0 || of_burst < pattern.burst); };
+  const auto submit_first = [&] {
+    of_burst = 0;
+    for (uint64_t buffer = 0; buffer < buffers && may_submit(); ++buffer) submit(buffer);
   };
   const auto start = Clock::now();
-  for (uint64_t buffer = 0; buffer < kReads && offset < size; ++buffer) submit(buffer);
+  submit_first();
   std::vector<FinishedRead> finished;
   while (under_way > 0) {
     finished.clear();
@@ -279,8 +352,14 @@ double measure_file(const std::string& path, double seconds) {
         return 0;  // the stream will say why
       }
       bytes += static_cast<uint64_t>(read.result);
-      if (offset < size && seconds_from(start) < seconds) submit(read.tag);
+      if (may_submit() && (pattern.burst > 0 || seconds_from(start) < seconds)) submit(read.tag);
     }
+    if (under_way > 0 || pattern.burst == 0 || seconds_from(start) >= seconds) continue;
+    // The next burst is elsewhere in the file, as the experts of the next layer are.
+    constexpr double kGoldenRatio = 0.6180339887;
+    const auto jump = static_cast<uint64_t>(kGoldenRatio * static_cast<double>(size));
+    offset = (offset + jump) % size / kReadAlignment * kReadAlignment;
+    submit_first();
   }
   return bytes > 0 ? static_cast<double>(bytes) / seconds_from(start) : 0;
 }
@@ -303,14 +382,10 @@ double measure_copies(Device& device, double seconds) {
 
 std::string largest_file(const Checkpoint& checkpoint) { return largest_tensor(checkpoint).file->path(); }
 
-LinkSpeeds probe_links(const Checkpoint& checkpoint, Device& device, bool reads_file) {
-  return probe_links(largest_file(checkpoint), device, reads_file);
-}
-
-LinkSpeeds probe_links(const std::string& path, Device& device, bool reads_file) {
+LinkSpeeds probe_links(const std::string& path, Device& device, const std::optional<ReadPattern>& reads) {
   LinkCache cache;
   LinkSpeeds speeds;
-  if (reads_file) speeds.file = cache.get(name_of_disk(path), [&] { return measure_file(path, kSeconds); });
+  if (reads) speeds.file = cache.get(name_of_reads(path, *reads), [&] { return measure_file(path, kSeconds, *reads); });
   if (!device.host_accessible())
     speeds.device = cache.get(name_of_device(device), [&] { return measure_copies(device, kSeconds / 5); });
   return speeds;
@@ -347,12 +422,7 @@ CpuSpeeds probe_cpu(Device& cpu, DType dtype, int threads, Device& device) {
 }
 
 DeviceSpeeds probe_device(Device& device, DType dtype, int threads) {
-  if (!device.host_accessible()) {
-    constexpr double kShare = 0.6, kUnknown = 3e11, kLaunches = 1e-4;  // of published bandwidth; of a layer's kernels
-    const abi::DeviceFacts& facts = device.facts();
-    const auto published = published_bandwidth(facts.architecture, facts.name, facts.memory_total);
-    return {.multiply = published ? kShare * published->bytes_per_second : kUnknown, .layer_seconds = kLaunches};
-  }
+  if (!device.host_accessible()) return probe_gpu(device, dtype);
   LinkCache cache;
   std::optional<Products> products;
   const auto measured = [&](const char* what, const auto& measure) {

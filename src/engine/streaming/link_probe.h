@@ -2,7 +2,11 @@
 // once, for a quarter of a second at most each, and cached.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "src/backend/device.h"
+#include "src/engine/streaming/read_pattern.h"
 #include "src/formats/checkpoint.h"
 
 namespace gabbro::streaming {
@@ -12,11 +16,10 @@ struct LinkSpeeds {
   double device = 0;  // 0 where the device works in host memory
 };
 
-// The file with the most bytes of weights stands for all. The results are kept in $XDG_CACHE_HOME/gabbro/links, or
-// ~/.cache/gabbro/links, by the disk and the device.
-LinkSpeeds probe_links(const Checkpoint& checkpoint, Device& device, bool reads_file);
-LinkSpeeds probe_links(const std::string& path, Device& device, bool reads_file);
-// The path of that file.
+// The speed of direct reads of `path`, where a pattern is given, and of copies to the device. The results are kept in
+// $XDG_CACHE_HOME/gabbro/links, or ~/.cache/gabbro/links, by the disk, the pattern and the device.
+LinkSpeeds probe_links(const std::string& path, Device& device, const std::optional<ReadPattern>& reads);
+// The file with the most bytes of weights, which stands for all.
 std::string largest_file(const Checkpoint& checkpoint);
 
 inline constexpr int64_t kProbeColumns = 4096;  // of the matrices that are multiplied
@@ -32,8 +35,8 @@ struct CpuSpeeds {
 CpuSpeeds probe_cpu(Device& cpu, DType dtype, int threads, Device& device);
 
 // Bytes per second as the device has them that it multiplies with one token; bytes as a file has them that as many
-// threads pack as it has, of a device that works in host memory; and the time of a layer besides. A GPU's are published
-// figures.
+// threads pack as it has, of a device that works in host memory; and the time of a layer besides. The multiply speed of
+// a GPU without room for a matrix beyond its caches is a share of the published bandwidth.
 struct DeviceSpeeds {
   double multiply = 0, pack = 0;
   double layer_seconds = 0;
@@ -43,8 +46,8 @@ DeviceSpeeds probe_device(Device& device, DType dtype, int threads);
 // Seconds in which a layer's values go to the CPU and a block's back, besides its products.
 double probe_hand_over(Device& device, Device& cpu, int threads);
 
-// Direct reads of `path` as streams make them, for at most `seconds` and at most the whole file.
-double measure_file(const std::string& path, double seconds);
+// Bytes per second of direct reads of `path`, for at most `seconds`. A pattern without bursts ends with the file.
+double measure_file(const std::string& path, double seconds, const ReadPattern& pattern = {});
 double measure_copies(Device& device, double seconds);
 
 }  // namespace gabbro::streaming

@@ -28,17 +28,6 @@ uint64_t used_bytes(const PlacedMatrix& m, uint64_t bytes) {
   return m.experts > 0 ? bytes / static_cast<uint64_t>(m.experts) * static_cast<uint64_t>(m.used) : bytes;
 }
 
-// Experts of which all are as likely are missing as often as there is no slot for them.
-double missing_share(const Placement& placement, int64_t layer) {
-  const std::string prefix = fmt::format("blk.{}.", layer);
-  for (const ExpertPool& pool : placement.pools) {
-    if (std::ranges::find(pool.prefixes, prefix) == pool.prefixes.end()) continue;
-    const double all = static_cast<double>(std::ssize(pool.prefixes) * pool.experts);
-    return std::max(0.0, 1 - static_cast<double>(pool.slots) / all);
-  }
-  return 1;
-}
-
 std::map<int64_t, LayerWork> stages_of(const Placement& placement, const HostPlan& host) {
   std::set<int64_t> on_host;
   for (const HostLayer& layer : host.layers) on_host.insert(layer.number);
@@ -75,7 +64,7 @@ class Timeline {
       arrived = std::max(arrived, m->home == Home::kHost ? copied(*m) : read(*m));
     const double begin = std::max(computed_, arrived);
     computed_ = begin + time_of(stage.device_bytes, speeds_.multiply) + speeds_.layer_seconds +
-                time_of(stage.by_need_bytes, speeds_.links.file) +
+                time_of(stage.by_need_bytes, speeds_.experts) +
                 time_of(stage.file_bytes + stage.by_need_bytes, speeds_.pack);
     if (stage.host_bytes > 0) computed_ += time_of(stage.host_bytes, speeds_.cpu) + speeds_.hand_over_seconds;
     released_.push_back({taken_, computed_});
@@ -120,6 +109,17 @@ class Timeline {
   std::vector<Released> released_;
 };
 
+// Mean bytes per second of the reads of a pass.
+double mean_file_speed(const Placement& placement, const HostPlan& host, const PassSpeeds& speeds) {
+  uint64_t bytes = 0;
+  double seconds = 0;
+  for (const auto& [number, stage] : stages_of(placement, host)) {
+    bytes += stage.file_bytes + stage.by_need_bytes;
+    seconds += time_of(stage.file_bytes, speeds.links.file) + time_of(stage.by_need_bytes, speeds.experts);
+  }
+  return seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
+}
+
 // The format with most of the bytes that pass over a home.
 DType usual_format(const Placement& placement) {
   std::map<DType, uint64_t> bytes;
@@ -161,7 +161,10 @@ PassForecast forecast_pass(const Placement& placement, const HostPlan& host, con
   if (!placement.streams()) return forecast;
   PassSpeeds& speeds = forecast.speeds;
   const DType format = usual_format(placement);
-  speeds.links = probe_links(path, *device, placement.file_bytes_per_pass > 0);
+  const StreamSizes sizes = default_sizes(*device, largest_layer(placement.matrices));
+  speeds.links = probe_links(path, *device, stream_reads(placement, sizes));
+  const auto experts = expert_reads(placement, sizes);
+  if (experts) speeds.experts = probe_links(path, *device, experts).file;
   const DeviceSpeeds own = probe_device(*device, format, threads);
   speeds.multiply = own.multiply;
   speeds.layer_seconds = own.layer_seconds;
@@ -174,7 +177,7 @@ PassForecast forecast_pass(const Placement& placement, const HostPlan& host, con
     if (measured.copies > 0) speeds.links.device = measured.copies;
     speeds.hand_over_seconds = probe_hand_over(*device, *cpu, threads);
   }
-  const StreamSizes sizes = default_sizes(*device, largest_layer(placement.matrices));
+  forecast.file_bandwidth = mean_file_speed(placement, host, speeds);
   const uint64_t buffers = static_cast<uint64_t>(sizes.buffers) * sizes.piece_bytes;
   forecast.seconds = seconds_of_pass(placement, host, speeds, buffers, head_bytes);
   return forecast;

@@ -13,6 +13,7 @@ namespace gabbro::streaming {
 // Bytes per second, and seconds; 0: it takes no time.
 struct PassSpeeds {
   LinkSpeeds links{};            // of disk and bus; where the CPU computes, while it does
+  double experts = 0;            // of experts that are read when they are chosen
   double multiply = 0;           // weights that the device multiplies with one token
   double pack = 0;               // weights that a CPU device's threads pack together, which keeps them from computing
   double cpu = 0;                // weights of host blocks that the CPU multiplies
@@ -21,7 +22,8 @@ struct PassSpeeds {
 };
 
 struct PassForecast {
-  double seconds = 0;  // 0: not known
+  double seconds = 0;         // 0: not known
+  double file_bandwidth = 0;  // of all reads of a pass, bytes per second; 0: it reads no file
   PassSpeeds speeds{};
 };
 

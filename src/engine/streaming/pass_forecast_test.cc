@@ -99,7 +99,7 @@ TEST(PassForecast, MissingExperts) {
                         .home = Home::kByNeed});
   p.bytes_per_pass = 200;
   p.pools.push_back({.prefixes = {"blk.0."}, .experts = 8, .used = 2, .slots = 2, .slot_bytes = 100});
-  const PassSpeeds speeds = {.links = {.file = 10}, .multiply = 1e6};
+  const PassSpeeds speeds = {.links = {.file = 1e6}, .experts = 10, .multiply = 1e6};
   EXPECT_NEAR(seconds_of_pass(p, {}, speeds, 0, 0), 200 * 0.75 / 10, 1e-2);
   p.pools[0].slots = 8;
   EXPECT_NEAR(seconds_of_pass(p, {}, speeds, 0, 0), 0, 1e-2);
