@@ -45,7 +45,7 @@ endif()
 # These sources have a file-local name that another source of their target has too, and are compiled alone.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 set(gabbro_alone
-  apps/cli/line_editor src/formats/quant/ src/models/llm/families/ src/models/encoder/families/ src/backend/survey.cc
+  apps/cli/line_editor src/formats/quant/ src/models/encoder/families/ src/backend/survey.cc
   src/backend/discovery/memory_budget_test src/backend/ranking_test src/ops/conv.cc src/ops/layer_norm.cc src/ops/pool.cc src/ops/functions/rearrange.cc
   backends/gpu/memory/memory_test backends/gpu/sim/faults_test backends/gpu/tuning/autotune_test tests/conformance/op_cases tests/conformance/recurrence_test tests/conformance/window_cases
   tests/kernels/rows_test tests/kernels/sort_test tests/llm/session_test tests/llm/states_test tests/ops/op_values_test

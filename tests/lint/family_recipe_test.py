@@ -27,7 +27,7 @@ FAMILY = """\
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::fading {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"fading"};
@@ -85,7 +85,7 @@ const Family kFading = {
                        GgufFields& fields) { write_decoder_fields(read_config(checkpoint), fields); },
 };
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::fading
 """
 
 PROGRAM = """\
@@ -133,8 +133,8 @@ class FamilyRecipe(unittest.TestCase):
         (tree / SOURCE).parent.mkdir(parents=True)
         (tree / SOURCE).write_text(FAMILY, encoding="utf-8")
         text = (ROOT / REGISTRY).read_text(encoding="utf-8")
-        text, declared = re.subn(r"(?m)^(extern const Family kFalcon;.*)$", r"extern const Family kFading;\n\1", text)
-        text, listed = re.subn(r"&kFalcon,", "&kFading, &kFalcon,", text)
+        text, declared = re.subn(r"(?m)^(namespace falcon \{.*)$", r"namespace fading { extern const Family kFading; }\n\1", text)
+        text, listed = re.subn(r"&falcon::kFalcon,", "&fading::kFading, &falcon::kFalcon,", text)
         assert declared == listed == 1, "tell this test where the registry's lines go"
         (tree / REGISTRY).write_text(text, encoding="utf-8")
         (tree / "program.cc").write_text(PROGRAM, encoding="utf-8")

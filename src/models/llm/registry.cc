@@ -11,62 +11,116 @@
 
 namespace gabbro::llm {
 
-extern const Family kApertus;                              // apertus.cc
-extern const Family kArcee;                                // arcee.cc
-extern const Family kBloom;                                // bloom.cc
-extern const Family kCohere, kCohere2;                     // cohere.cc
-extern const Family kDeepSeek;                             // deepseek.cc
-extern const Family kDots;                                 // dots.cc
-extern const Family kErnie, kErnieMoe;                     // ernie.cc
-extern const Family kExaone;                               // exaone.cc
-extern const Family kFalcon;                               // falcon.cc
-extern const Family kFalconH1;                             // falcon_h1.cc
-extern const Family kGemma, kGemma2, kGemma3;              // gemma.cc
-extern const Family kGemma3n;                              // gemma3n.cc
-extern const Family kGlm;                                  // glm.cc
-extern const Family kGlmMoe;                               // glm_moe.cc
-extern const Family kGptBigCode;                           // gpt_bigcode.cc
-extern const Family kGptJ;                                 // gptj.cc
-extern const Family kGptNeo;                               // gpt_neo.cc
-extern const Family kGpt2;                                 // gpt2.cc
-extern const Family kGptNeox;                              // gpt_neox.cc
-extern const Family kGptOss;                               // gpt_oss.cc
-extern const Family kGraniteHybrid;                        // granite_hybrid.cc
-extern const Family kHunyuan, kHunyuanMoe;                 // hunyuan.cc
-extern const Family kJamba;                                // jamba.cc
-extern const Family kLfm2, kLfm2Moe;                       // lfm2.cc
-extern const Family kLlama, kGranite, kGraniteMoe;         // llama.cc
-extern const Family kLlama4;                               // llama4.cc
-extern const Family kMamba, kMamba2;                       // mamba.cc
-extern const Family kMiniMax;                              // minimax.cc
-extern const Family kMistral3;                             // mistral3.cc
-extern const Family kMpt;                                  // mpt.cc
-extern const Family kNemotron;                             // nemotron.cc
-extern const Family kNemotronH;                            // nemotron_h.cc
-extern const Family kOlmo;                                 // olmo.cc
-extern const Family kOlmo1;                                // olmo1.cc
-extern const Family kOlmoe;                                // olmoe.cc
-extern const Family kOpt;                                  // opt.cc
-extern const Family kPhi;                                  // phi.cc
-extern const Family kPhi3;                                 // phi3.cc
-extern const Family kPhiMoe;                               // phimoe.cc
-extern const Family kQwen2, kQwen3, kQwen2Moe, kQwen3Moe;  // qwen.cc
-extern const Family kQwen3Next, kQwen35, kQwen35Moe;       // qwen_next.cc
-extern const Family kSeedOss;                              // seed_oss.cc
-extern const Family kSmolLm3;                              // smollm3.cc
-extern const Family kStableLm;                             // stablelm.cc
-extern const Family kStarCoder2;                           // starcoder2.cc
+// Each file of families/ has its own namespace.
+// clang-format off
+namespace apertus { extern const Family kApertus; }
+namespace arcee { extern const Family kArcee; }
+namespace bloom { extern const Family kBloom; }
+namespace cohere { extern const Family kCohere, kCohere2; }
+namespace deepseek { extern const Family kDeepSeek; }
+namespace dots { extern const Family kDots; }
+namespace ernie { extern const Family kErnie, kErnieMoe; }
+namespace exaone { extern const Family kExaone; }
+namespace falcon { extern const Family kFalcon; }
+namespace falcon_h1 { extern const Family kFalconH1; }
+namespace gemma { extern const Family kGemma, kGemma2, kGemma3; }
+namespace gemma3n { extern const Family kGemma3n; }
+namespace glm { extern const Family kGlm; }
+namespace glm_moe { extern const Family kGlmMoe; }
+namespace gpt_bigcode { extern const Family kGptBigCode; }
+namespace gptj { extern const Family kGptJ; }
+namespace gpt_neo { extern const Family kGptNeo; }
+namespace gpt2 { extern const Family kGpt2; }
+namespace gpt_neox { extern const Family kGptNeox; }
+namespace gpt_oss { extern const Family kGptOss; }
+namespace granite_hybrid { extern const Family kGraniteHybrid; }
+namespace hunyuan { extern const Family kHunyuan, kHunyuanMoe; }
+namespace jamba { extern const Family kJamba; }
+namespace lfm2 { extern const Family kLfm2, kLfm2Moe; }
+namespace llama { extern const Family kLlama, kGranite, kGraniteMoe; }
+namespace llama4 { extern const Family kLlama4; }
+namespace mamba { extern const Family kMamba, kMamba2; }
+namespace minimax { extern const Family kMiniMax; }
+namespace mistral3 { extern const Family kMistral3; }
+namespace mpt { extern const Family kMpt; }
+namespace nemotron { extern const Family kNemotron; }
+namespace nemotron_h { extern const Family kNemotronH; }
+namespace olmo { extern const Family kOlmo; }
+namespace olmo1 { extern const Family kOlmo1; }
+namespace olmoe { extern const Family kOlmoe; }
+namespace opt { extern const Family kOpt; }
+namespace phi { extern const Family kPhi; }
+namespace phi3 { extern const Family kPhi3; }
+namespace phimoe { extern const Family kPhiMoe; }
+namespace qwen { extern const Family kQwen2, kQwen3, kQwen2Moe, kQwen3Moe; }
+namespace qwen_next { extern const Family kQwen3Next, kQwen35, kQwen35Moe; }
+namespace seed_oss { extern const Family kSeedOss; }
+namespace smollm3 { extern const Family kSmolLm3; }
+namespace stablelm { extern const Family kStableLm; }
+namespace starcoder2 { extern const Family kStarCoder2; }
+// clang-format on
 
 std::span<const Family* const> families() {
   static constexpr const Family* kFamilies[] = {
-      &kApertus,       &kArcee,      &kBloom,      &kCohere,     &kCohere2,   &kDeepSeek, &kDots,      &kErnie,
-      &kErnieMoe,      &kExaone,     &kFalcon,     &kFalconH1,   &kGemma,     &kGemma3,   &kGemma2,    &kGemma3n,
-      &kGlm,           &kGlmMoe,     &kGpt2,       &kGptBigCode, &kGptJ,      &kGptNeo,   &kGptNeox,   &kGptOss,
-      &kHunyuan,       &kHunyuanMoe, &kJamba,      &kLfm2,       &kLfm2Moe,   &kLlama,    &kGranite,   &kGraniteMoe,
-      &kGraniteHybrid, &kLlama4,     &kMamba,      &kMamba2,     &kMiniMax,   &kMistral3, &kMpt,       &kNemotron,
-      &kNemotronH,     &kOlmo,       &kOlmo1,      &kOlmoe,      &kOpt,       &kPhi,      &kPhi3,      &kPhiMoe,
-      &kQwen2,         &kQwen3,      &kQwen2Moe,   &kQwen3Moe,   &kQwen3Next, &kQwen35,   &kQwen35Moe, &kSeedOss,
-      &kSmolLm3,       &kStableLm,   &kStarCoder2,
+      &apertus::kApertus,
+      &arcee::kArcee,
+      &bloom::kBloom,
+      &cohere::kCohere,
+      &cohere::kCohere2,
+      &deepseek::kDeepSeek,
+      &dots::kDots,
+      &ernie::kErnie,
+      &ernie::kErnieMoe,
+      &exaone::kExaone,
+      &falcon::kFalcon,
+      &falcon_h1::kFalconH1,
+      &gemma::kGemma,
+      &gemma::kGemma3,
+      &gemma::kGemma2,
+      &gemma3n::kGemma3n,
+      &glm::kGlm,
+      &glm_moe::kGlmMoe,
+      &gpt2::kGpt2,
+      &gpt_bigcode::kGptBigCode,
+      &gptj::kGptJ,
+      &gpt_neo::kGptNeo,
+      &gpt_neox::kGptNeox,
+      &gpt_oss::kGptOss,
+      &hunyuan::kHunyuan,
+      &hunyuan::kHunyuanMoe,
+      &jamba::kJamba,
+      &lfm2::kLfm2,
+      &lfm2::kLfm2Moe,
+      &llama::kLlama,
+      &llama::kGranite,
+      &llama::kGraniteMoe,
+      &granite_hybrid::kGraniteHybrid,
+      &llama4::kLlama4,
+      &mamba::kMamba,
+      &mamba::kMamba2,
+      &minimax::kMiniMax,
+      &mistral3::kMistral3,
+      &mpt::kMpt,
+      &nemotron::kNemotron,
+      &nemotron_h::kNemotronH,
+      &olmo::kOlmo,
+      &olmo1::kOlmo1,
+      &olmoe::kOlmoe,
+      &opt::kOpt,
+      &phi::kPhi,
+      &phi3::kPhi3,
+      &phimoe::kPhiMoe,
+      &qwen::kQwen2,
+      &qwen::kQwen3,
+      &qwen::kQwen2Moe,
+      &qwen::kQwen3Moe,
+      &qwen_next::kQwen3Next,
+      &qwen_next::kQwen35,
+      &qwen_next::kQwen35Moe,
+      &seed_oss::kSeedOss,
+      &smollm3::kSmolLm3,
+      &stablelm::kStableLm,
+      &starcoder2::kStarCoder2,
   };
   return kFamilies;
 }

@@ -8,7 +8,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::apertus {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"apertus"};
@@ -120,4 +120,4 @@ const Family kApertus = {
     .write_fields = write_fields,
 };
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::apertus

@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::arcee {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"arcee"};
@@ -22,4 +22,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kArcee;
 const Family kArcee = decoder_family<read_config>(kArchitectures, kDecoderNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::arcee

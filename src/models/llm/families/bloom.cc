@@ -3,7 +3,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::bloom {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"bloom"};
@@ -51,4 +51,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kBloom;
 const Family kBloom = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::bloom

@@ -3,7 +3,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::cohere {
 namespace {
 
 constexpr std::string_view kNames1[] = {"command-r", "cohere"};
@@ -39,4 +39,4 @@ extern const Family kCohere, kCohere2;
 const Family kCohere = decoder_family<read_cohere1>(kNames1, kDecoderNames);
 const Family kCohere2 = decoder_family<read_cohere2>(kNames2, kDecoderNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::cohere

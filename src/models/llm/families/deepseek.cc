@@ -7,7 +7,7 @@
 #include "src/models/llm/mixers/latent_attention.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::deepseek {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"deepseek2", "deepseek_v2", "deepseek_v3"};
@@ -152,4 +152,4 @@ const Family kDeepSeek = {
     .write_fields = write_fields,
 };
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::deepseek

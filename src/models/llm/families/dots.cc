@@ -4,7 +4,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::dots {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"dots1"};
@@ -27,4 +27,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kDots;
 const Family kDots = decoder_family<read_config>(kArchitectures, kMixtureDecoderNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::dots

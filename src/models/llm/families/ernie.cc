@@ -3,7 +3,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::ernie {
 namespace {
 
 constexpr std::string_view kDense[] = {"ernie4_5"};
@@ -51,4 +51,4 @@ extern const Family kErnie, kErnieMoe;
 const Family kErnie = decoder_family<read_dense>(kDense, kDecoderNames);
 const Family kErnieMoe = decoder_family<read_mixed>(kMixed, kMixedNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::ernie

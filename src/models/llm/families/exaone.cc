@@ -5,7 +5,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::exaone {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"exaone4"};
@@ -51,4 +51,4 @@ constexpr Family with_own_fields(Family family) {
 extern const Family kExaone;
 const Family kExaone = with_own_fields(decoder_family<read_config>(kArchitectures, kNames));
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::exaone

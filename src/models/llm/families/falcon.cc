@@ -3,7 +3,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::falcon {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"falcon"};
@@ -71,4 +71,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kFalcon;
 const Family kFalcon = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::falcon

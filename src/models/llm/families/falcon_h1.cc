@@ -5,7 +5,7 @@
 #include "src/models/llm/mixers/state_space.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::falcon_h1 {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"falcon-h1", "falcon_h1"};
@@ -135,4 +135,4 @@ const Family kFalconH1 = {
     .write_fields = write_fields,
 };
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::falcon_h1

@@ -6,7 +6,7 @@
 #include "src/models/llm/registry.h"
 #include "src/models/llm/window_ropes.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::gemma {
 namespace {
 
 constexpr std::string_view kNames1[] = {"gemma"};
@@ -76,4 +76,4 @@ const Family kGemma = decoder_family<read_gemma1>(kNames1, kDecoderNames);
 const Family kGemma2 = decoder_family<read_gemma2>(kNames2, kNames);
 const Family kGemma3 = decoder_family<read_gemma3>(kNames3, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::gemma

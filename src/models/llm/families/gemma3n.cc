@@ -10,7 +10,7 @@
 #include "src/models/llm/registry.h"
 #include "src/models/llm/window_ropes.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::gemma3n {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"gemma3n", "gemma3n_text"};
@@ -436,4 +436,4 @@ const Family kGemma3n = {
     .write_fields = write_fields,
 };
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::gemma3n

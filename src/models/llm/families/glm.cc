@@ -3,7 +3,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::glm {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"glm4", "glm"};
@@ -28,4 +28,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kGlm;
 const Family kGlm = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::glm

@@ -5,7 +5,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::glm_moe {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"glm4moe", "glm4_moe"};
@@ -39,4 +39,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kGlmMoe;
 const Family kGlmMoe = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::glm_moe

@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::gpt2 {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"gpt2"};
@@ -52,4 +52,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kGpt2;
 const Family kGpt2 = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::gpt2

@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::gpt_bigcode {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"starcoder", "gpt_bigcode"};
@@ -44,4 +44,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kGptBigCode;
 const Family kGptBigCode = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::gpt_bigcode

@@ -4,7 +4,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::gpt_neo {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"gptneo", "gpt_neo"};
@@ -75,4 +75,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kGptNeo;
 const Family kGptNeo = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::gpt_neo

@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::gpt_neox {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"gptneox", "gpt_neox"};
@@ -35,4 +35,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kGptNeox;
 const Family kGptNeox = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::gpt_neox

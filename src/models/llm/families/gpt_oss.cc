@@ -3,7 +3,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::gpt_oss {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"gpt-oss", "gpt_oss"};
@@ -53,4 +53,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kGptOss;
 const Family kGptOss = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::gpt_oss

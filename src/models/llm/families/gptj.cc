@@ -4,7 +4,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::gptj {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"gptj"};
@@ -42,4 +42,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kGptJ;
 const Family kGptJ = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::gptj

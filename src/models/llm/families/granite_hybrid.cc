@@ -9,7 +9,7 @@
 #include "src/models/llm/mixers/state_space.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::granite_hybrid {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"granitehybrid", "granitemoehybrid", "bamba"};
@@ -125,4 +125,4 @@ const Family kGraniteHybrid = {
     .write_fields = write_fields,
 };
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::granite_hybrid

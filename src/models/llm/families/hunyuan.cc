@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::hunyuan {
 namespace {
 
 constexpr std::string_view kDense[] = {"hunyuan-dense", "hunyuan_v1_dense"};
@@ -46,4 +46,4 @@ extern const Family kHunyuan, kHunyuanMoe;
 const Family kHunyuan = decoder_family<read_dense>(kDense, kNames);
 const Family kHunyuanMoe = decoder_family<read_mixed>(kMixed, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::hunyuan

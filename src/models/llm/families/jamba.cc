@@ -6,7 +6,7 @@
 #include "src/models/llm/mixers/state_space.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::jamba {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"jamba"};
@@ -110,4 +110,4 @@ const Family kJamba = {
     .write_fields = write_fields,
 };
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::jamba

@@ -6,7 +6,7 @@
 #include "src/models/llm/mixers/short_conv.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::lfm2 {
 namespace {
 
 constexpr std::string_view kDense[] = {"lfm2"};
@@ -128,4 +128,4 @@ extern const Family kLfm2, kLfm2Moe;
 const Family kLfm2 = family(kDense);
 const Family kLfm2Moe = family(kMixed);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::lfm2

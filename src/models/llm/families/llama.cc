@@ -4,7 +4,7 @@
 #include "src/models/llm/granite_factors.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::llama {
 namespace {
 
 constexpr std::string_view kLlamaNames[] = {"llama", "mistral", "ministral", "mixtral"};
@@ -51,4 +51,4 @@ const Family kLlama = decoder_family<read_config>(kLlamaNames, kNames);
 const Family kGranite = decoder_family<read_config>(kGraniteNames, kDecoderNames);
 const Family kGraniteMoe = decoder_family<read_config>(kGraniteMoeNames, kGraniteMoeTensors);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::llama

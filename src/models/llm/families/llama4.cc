@@ -5,7 +5,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::llama4 {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"llama4", "llama4_text"};
@@ -117,4 +117,4 @@ const Family kLlama4 = {
     .write_fields = write_fields,
 };
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::llama4

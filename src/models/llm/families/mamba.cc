@@ -7,7 +7,7 @@
 #include "src/models/llm/mixers/state_space.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::mamba {
 namespace {
 
 constexpr std::string_view kNames1[] = {"mamba", "falcon_mamba"};
@@ -122,4 +122,4 @@ extern const Family kMamba, kMamba2;
 const Family kMamba = family<false>(kNames1);
 const Family kMamba2 = family<true>(kNames2);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::mamba

@@ -5,7 +5,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::minimax {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"minimax-m2", "minimax_m2"};
@@ -41,4 +41,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kMiniMax;
 const Family kMiniMax = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::minimax

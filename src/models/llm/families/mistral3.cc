@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::mistral3 {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"mistral3", "ministral3"};
@@ -33,4 +33,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kMistral3;
 const Family kMistral3 = decoder_family<read_config>(kArchitectures, kDecoderNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::mistral3

@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::mpt {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"mpt"};
@@ -48,4 +48,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kMpt;
 const Family kMpt = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::mpt

@@ -3,7 +3,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::nemotron {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"nemotron"};
@@ -23,4 +23,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kNemotron;
 const Family kNemotron = decoder_family<read_config>(kArchitectures, kDecoderNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::nemotron

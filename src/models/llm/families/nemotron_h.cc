@@ -9,7 +9,7 @@
 #include "src/models/llm/mixture.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::nemotron_h {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"nemotron_h", "nemotron_h_moe"};
@@ -210,4 +210,4 @@ const Family kNemotronH = {
     .write_fields = write_fields,
 };
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::nemotron_h

@@ -3,7 +3,7 @@
 #include "src/models/llm/registry.h"
 #include "src/models/llm/window_ropes.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::olmo {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"olmo2", "olmo3"};
@@ -31,4 +31,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kOlmo;
 const Family kOlmo = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::olmo

@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::olmo1 {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"olmo"};
@@ -26,4 +26,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kOlmo1;
 const Family kOlmo1 = decoder_family<read_config>(kArchitectures, kDecoderNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::olmo1

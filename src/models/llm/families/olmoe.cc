@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::olmoe {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"olmoe"};
@@ -24,4 +24,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kOlmoe;
 const Family kOlmoe = decoder_family<read_config>(kArchitectures, kMixtureDecoderNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::olmoe

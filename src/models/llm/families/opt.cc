@@ -4,7 +4,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::opt {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"opt"};
@@ -60,4 +60,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kOpt;
 const Family kOpt = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::opt

@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::phi {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"phi2", "phi"};
@@ -32,4 +32,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kPhi;
 const Family kPhi = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::phi

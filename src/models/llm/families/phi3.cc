@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::phi3 {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"phi3"};
@@ -19,4 +19,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kPhi3;
 const Family kPhi3 = decoder_family<read_config>(kArchitectures, kDecoderNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::phi3

@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::phimoe {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"phimoe"};
@@ -60,4 +60,4 @@ constexpr Family with_own_fields(Family family) {
 extern const Family kPhiMoe;
 const Family kPhiMoe = with_own_fields(decoder_family<read_config>(kArchitectures, kNames));
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::phimoe

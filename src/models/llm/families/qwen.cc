@@ -3,7 +3,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::qwen {
 namespace {
 
 constexpr std::string_view kQwen2Names[] = {"qwen2"};
@@ -63,4 +63,4 @@ const Family kQwen3 = decoder_family<read_qwen3>(kQwen3Names, kDecoderNames);
 const Family kQwen2Moe = decoder_family<read_qwen2_moe>(kQwen2MoeNames, kMixtureDecoderNames);
 const Family kQwen3Moe = decoder_family<read_qwen3_moe>(kQwen3MoeNames, kMixtureDecoderNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::qwen

@@ -8,7 +8,7 @@
 #include "src/models/llm/mixers/delta_net.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::qwen_next {
 namespace {
 
 constexpr std::string_view kNextNames[] = {"qwen3next", "qwen3_next"};
@@ -132,4 +132,4 @@ const Family kQwen3Next = family<false>(kNextNames);
 const Family kQwen35 = family<true>(kQwen35Names);
 const Family kQwen35Moe = family<true>(kQwen35MoeNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::qwen_next

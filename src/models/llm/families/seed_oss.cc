@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::seed_oss {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"seed_oss"};
@@ -25,4 +25,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kSeedOss;
 const Family kSeedOss = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::seed_oss

@@ -4,7 +4,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::smollm3 {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"smollm3"};
@@ -34,4 +34,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kSmolLm3;
 const Family kSmolLm3 = decoder_family<read_config>(kArchitectures, kDecoderNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::smollm3

@@ -3,7 +3,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::stablelm {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"stablelm"};
@@ -37,4 +37,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kStableLm;
 const Family kStableLm = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::stablelm

@@ -2,7 +2,7 @@
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
-namespace gabbro::llm {
+namespace gabbro::llm::starcoder2 {
 namespace {
 
 constexpr std::string_view kArchitectures[] = {"starcoder2"};
@@ -27,4 +27,4 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
 extern const Family kStarCoder2;
 const Family kStarCoder2 = decoder_family<read_config>(kArchitectures, kNames);
 
-}  // namespace gabbro::llm
+}  // namespace gabbro::llm::starcoder2
