@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "backends/gpu/sim/grid.h"
 #include "backends/gpu/sim/host_guard.h"
 #include "backends/gpu/sim/memory.h"
 #include "backends/gpu/sim/objects.h"

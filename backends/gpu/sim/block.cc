@@ -1,4 +1,4 @@
-#include "backends/gpu/sim/block.h"
+#include "backends/gpu/sim/grid.h"
 
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -18,7 +18,6 @@
 #include <fmt/format.h>
 
 #include "backends/gpu/sim/fault_handler.h"
-#include "backends/gpu/sim/host_guard.h"
 #include "backends/gpu/sim/memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -33,6 +32,7 @@ namespace context = boost::context::detail;
 
 constexpr size_t kStackBytes = size_t{64} << 10;  // the lowest page is a guard
 constexpr size_t kPageBytes = 4096;
+constexpr int kPoison = 0xa5;
 
 enum class Waiting : u8 { kNothing, kBarrier, kExchange, kEnded };
 
@@ -136,6 +136,12 @@ class Block {
     return slots;
   }
 
+  void poison_shared(void* memory, size_t bytes) {
+    if (std::ranges::find(poisoned_, memory) != poisoned_.end()) return;
+    poisoned_.push_back(memory);
+    std::memset(memory, kPoison, bytes);
+  }
+
   // Ends the launch; called on a thread's stack, which is left behind.
   [[noreturn]] __attribute__((no_sanitize("thread"), noinline)) void stop(std::string message) {
     if (error.empty()) error = std::move(message);
@@ -162,6 +168,7 @@ class Block {
 
   std::vector<Thread> threads_;
   std::vector<Wave> waves_;
+  std::vector<const void*> poisoned_;  // shared memory of this block
   context::fcontext_t scheduler_ = nullptr;
   u32 at_barrier_ = 0;
   u32 ended_ = 0;
@@ -206,6 +213,7 @@ bool Block::run(Stacks& stacks) {
   stacks_ = &stacks;
   threads_.assign(state.threads, {});
   waves_.assign((state.threads + kernel->wave - 1) / kernel->wave, {});
+  poisoned_.clear();
   at_barrier_ = ended_ = 0;
   for (u32 t = 0; t < state.threads; ++t) {
     auto* top = static_cast<char*>(stacks.stack(t)) + kStackBytes;
@@ -254,8 +262,8 @@ struct sigaction previous_action;
 
 void on_fault(int signal, siginfo_t* info, void* machine) {
   if (current_block_ptr == nullptr) {
-    if (HostGuard::shared().take_fault(info->si_addr)) return;  // and the instruction is done again
-    ::sigaction(signal, &previous_action, nullptr);             // and the instruction faults once more
+    if (take_host_fault(info->si_addr)) return;      // and the instruction is done again
+    ::sigaction(signal, &previous_action, nullptr);  // and the instruction faults once more
     return;
   }
   fault_address = info->si_addr;
@@ -272,15 +280,25 @@ std::map<std::pair<std::string, u32>, const Registration*>& registrations() {
 
 }  // namespace
 
-Registration::Registration(const char* kernel, u32 kernel_wave, u32 block_threads,
-                           void (*entry_point)(const void* args))
-    : name(kernel), wave(kernel_wave), threads(block_threads), function(entry_point) {
+Registration::Registration(const char* kernel, u32 kernel_wave, u32 block_threads, size_t arguments,
+                           void (*entry_point)(const void* args), const char* source)
+    : name(kernel),
+      wave(kernel_wave),
+      threads(block_threads),
+      arg_bytes(arguments),
+      function(entry_point),
+      file(source) {
   registrations()[{name, wave}] = this;
 }
 
 const Registration* find_kernel(const std::string& name, u32 wave) {
   const auto found = registrations().find({name, wave});
   return found == registrations().end() ? nullptr : found->second;
+}
+
+bool has_kernels_of(std::string_view source) {
+  return std::ranges::any_of(registrations(),
+                             [&](const auto& one) { return std::string_view(one.second->file).ends_with(source); });
 }
 
 void catch_faults() {
@@ -292,6 +310,9 @@ void catch_faults() {
     ::sigaction(SIGSEGV, &action, &previous_action);
   });
 }
+
+bool poisons_shared = false;
+void poison_shared(void* memory, size_t bytes) { current_block_ptr->poison_shared(memory, bytes); }
 
 u32 current_thread() { return current_block_ptr->current; }
 const BlockState& current_block() { return current_block_ptr->state; }

@@ -1,9 +1,7 @@
-// Runs the blocks of a launch on the host: each thread of a block has its stack and runs until it waits for the others,
-// at a barrier or in a wave operation. What would be undefined on a GPU stops the launch: lanes of a wave in different
-// wave operations, a barrier that some threads never reach, an access outside the device's allocations.
+// A block of a launch on the host, as its kernel sees it: each thread has its stack and runs until it waits for the
+// others, at a barrier or in a wave operation. grid.h runs the blocks.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <string>
 
@@ -30,19 +28,23 @@ void barrier(Place place);
 // Waits until all lanes of the wave have given a value, and returns these by lane; they stay until the next but one.
 const u64* exchange(u64 value, Place place);
 
+// Whether the shared memory of a block is filled with a pattern before its first use.
+extern bool poisons_shared;
+// Fills `bytes` of shared memory at the block's first call for this address.
+void poison_shared(void* memory, size_t bytes);
+
 // A kernel of the simulator's tables, registered by GPU_KERNEL.
 struct Registration {
-  Registration(const char* kernel, u32 kernel_wave, u32 block_threads, void (*entry)(const void* args));
+  Registration(const char* kernel, u32 kernel_wave, u32 block_threads, size_t arguments,
+               void (*entry)(const void* args), const char* source = __builtin_FILE());
 
   const char* name;
   u32 wave;
   u32 threads;
+  size_t arg_bytes;  // of the struct behind `args`
   void (*function)(const void* args);
+  const char* file;  // the source that instantiates the kernel
 };
 const Registration* find_kernel(const std::string& name, u32 wave);
-
-// Runs all blocks, or fewer once `cancel` (may be null) is true; empty, or what went wrong, in one line that names the
-// kernel and the place.
-std::string run_grid(const Registration& kernel, Dim grid, const void* args, const std::atomic<bool>* cancel);
 
 }  // namespace gabbro::gpu::sim

@@ -7,4 +7,8 @@ namespace gabbro::gpu::sim {
 // to the handler that was there before.
 void catch_faults();
 
+// Whether a fault of the host at this address was of a page that is protected for a while, and is not any more.
+// host_guard.cc defines it.
+bool take_host_fault(const void* address);
+
 }  // namespace gabbro::gpu::sim

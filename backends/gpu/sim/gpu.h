@@ -19,11 +19,14 @@
 #define GPU_FUNCTION
 #define GPU_INLINE
 // One block at a time runs on a thread of the host, so that its shared memory can be the thread's.
-#define GPU_SHARED(type, name, count) alignas(16) static thread_local type name[count]
-#define GPU_KERNEL(name, threads, Args, ...)                                                                    \
-  namespace gabbro::gpu::GABBRO_GPU {                                                                           \
-  static const sim::Registration name##_registration{                                                           \
-      #name, GABBRO_SIM_WAVE, threads, [](const void* args) { __VA_ARGS__(*static_cast<const Args*>(args)); }}; \
+#define GPU_SHARED(type, name, count)               \
+  alignas(16) static thread_local type name[count]; \
+  if (sim::poisons_shared) sim::poison_shared(name, sizeof name)
+#define GPU_KERNEL(name, threads, Args, ...)                                   \
+  namespace gabbro::gpu::GABBRO_GPU {                                          \
+  static const sim::Registration name##_registration{                          \
+      #name, GABBRO_SIM_WAVE, threads, sizeof(Args),                           \
+      [](const void* args) { __VA_ARGS__(*static_cast<const Args*>(args)); }}; \
   }
 #define GPU_MEMORY_KERNEL(name, threads, Memory, Args, ...) GPU_KERNEL(name, threads, Args, __VA_ARGS__)
 #define GPU_EARLY_MEMORY_KERNEL GPU_MEMORY_KERNEL

@@ -82,4 +82,6 @@ bool HostGuard::take_fault(const void* address) {
   return true;
 }
 
+bool take_host_fault(const void* address) { return HostGuard::shared().take_fault(address); }
+
 }  // namespace gabbro::gpu::sim
