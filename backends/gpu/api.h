@@ -61,7 +61,9 @@ void release_addresses(Context* context, void* addresses, size_t bytes, size_t m
 
 Queue* create_queue(Context* context);
 void destroy_queue(Queue* queue);  // which is synchronized, or its device failed
-// Host memory must stay as it is until the queue is synchronized, unless it is not pinned: then it is copied at once.
+// Host memory must stay as it is until the queue is synchronized, unless it is not pinned: then it is copied at once,
+// and is at most kPageableBytes, the largest copy that HIP stages; of larger ones it pins the pages (memory/staging.h).
+inline constexpr size_t kPageableBytes = size_t{1} << 20;
 void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes);
 void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes);  // there once it is synchronized
 void synchronize(Queue* queue);

@@ -73,7 +73,8 @@ GpuDevice::GpuDevice(int32_t index, const abi::DeviceOptions& options)
       compute_(std::make_unique<GpuStream>(context_.get())),
       pool_(context_.get(), {api::allocate, api::release}, compute_.get()),
       pinned_(context_.get(), {api::allocate_pinned, api::release_pinned}, nullptr),
-      ranges_(context_.get(), pool_) {
+      ranges_(context_.get(), pool_),
+      staging_(context_.get()) {
   module_ = api::load_module(context_.get());
   packer_ = std::make_unique<Packer>(context_.get());
   index_faults_.reset(compute_->queue());
@@ -127,15 +128,15 @@ void GpuDevice::wait(abi::Stream* on, api::Event* event) {
 void GpuDevice::copy_to_device(abi::Stream* on, void* target, const void* host, size_t bytes) {
   GpuStream& own = stream(on);
   const std::lock_guard lock(own.mutex());
-  api::copy_to_device(own.queue(), target, host, bytes);  // of memory that is not pinned the runtime makes a copy
+  if (bytes <= Staging::kDirectBytes || is_pinned(host)) return api::copy_to_device(own.queue(), target, host, bytes);
+  staging_.copy_to_device(own.queue(), target, host, bytes);
 }
 
 void GpuDevice::copy_to_host(abi::Stream* on, void* host, const void* source, size_t bytes) {
   GpuStream& own = stream(on);
   const std::lock_guard lock(own.mutex());
-  api::copy_to_host(own.queue(), host, source, bytes);
-  if (is_pinned(host)) return;
-  api::synchronize(own.queue());
+  if (is_pinned(host)) return api::copy_to_host(own.queue(), host, source, bytes);
+  staging_.copy_to_host(own.queue(), host, source, bytes);
   throw_bad_index(own.queue());
 }
 

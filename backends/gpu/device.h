@@ -11,6 +11,7 @@
 #include "backends/gpu/kernel.h"
 #include "backends/gpu/memory/pool.h"
 #include "backends/gpu/memory/ranges.h"
+#include "backends/gpu/memory/staging.h"
 #include "backends/gpu/packer.h"
 #include "backends/gpu/stream.h"
 #include "backends/gpu/tuning/tuning.h"
@@ -119,6 +120,7 @@ class GpuDevice {
   std::unique_ptr<GpuStream> compute_;
   Pool pool_, pinned_;  // before the streams: memory is released once these are done
   Ranges ranges_;
+  Staging staging_;
   std::mutex streams_mutex_;
   std::list<std::unique_ptr<GpuStream>> streams_;  // all but the compute stream
   api::Module* module_ = nullptr;

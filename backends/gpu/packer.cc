@@ -7,6 +7,7 @@
 
 #include "backends/common/dequantized.h"
 #include "backends/gpu/kernel.h"
+#include "backends/gpu/memory/staging.h"
 #include "backends/gpu/pack.h"
 #include "kernels/linear/pack.h"
 #include "src/formats/quant/grids.h"
@@ -78,13 +79,13 @@ void Packer::pack(api::Queue* queue, const api::Function* function, const abi::P
 
 void Packer::pack_on_host(api::Queue* queue, const abi::PackRequest& r, const void* source, void* target) {
   std::vector<std::byte> blocks(dtype_bytes(r.dtype, static_cast<size_t>(r.row_count * r.columns)));
-  api::copy_to_host(queue, blocks.data(), source, blocks.size());
+  copy_pieces_to_host(queue, blocks.data(), source, blocks.size());
   api::synchronize(queue);
   const std::vector<std::byte> packed = pack_matrix(r.dtype, r.row_count, r.columns, blocks.data());
   const abi::PackRequest own = {r.dtype, r.row_count, r.columns, 0, r.row_count};
   const std::vector<PlaneRows> from = plane_rows(own), to = plane_rows(r);
   for (size_t i = 0; i < to.size(); ++i)
-    api::copy_to_device(queue, static_cast<std::byte*>(target) + to[i].at, packed.data() + from[i].at, to[i].bytes);
+    copy_pieces_to_device(queue, static_cast<std::byte*>(target) + to[i].at, packed.data() + from[i].at, to[i].bytes);
 }
 
 }  // namespace gabbro::gpu

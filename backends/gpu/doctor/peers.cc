@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/gpu/doctor/test_pattern.h"
+#include "backends/gpu/memory/staging.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -66,10 +67,10 @@ PeerCopies::Route PeerCopies::test(const PeerEnd& from) {
   uint32_t seed = 1;
   for (const size_t bytes : kTestSizes) {
     const std::vector<std::byte> sent = test_pattern(kTestBytes, seed++), before = test_pattern(kTestBytes, seed++);
-    api::copy_to_device(from.queue, source.get(), sent.data(), kTestBytes);
-    api::copy_to_device(own_.queue, target.get(), before.data(), kTestBytes);
+    copy_pieces_to_device(from.queue, source.get(), sent.data(), kTestBytes);
+    copy_pieces_to_device(own_.queue, target.get(), before.data(), kTestBytes);
     copy_directly(target.get() + kTestOffset, from, source.get() + kTestOffset, bytes);
-    api::copy_to_host(own_.queue, arrived.data(), target.get(), kTestBytes);
+    copy_pieces_to_host(own_.queue, arrived.data(), target.get(), kTestBytes);
     api::synchronize(own_.queue);
     // All of it, so that bytes that landed elsewhere are noticed too.
     std::vector<std::byte> expected = before;

@@ -53,7 +53,10 @@ uint64_t fault(std::string_view what) {
   return 0;
 }
 
-void flip_bit(void* memory, size_t bytes) { static_cast<std::byte*>(memory)[bytes / 2] ^= std::byte{16}; }
+// Another one on each device, or bytes that two of them damage might be right again.
+void flip_bit(const Context& context, void* memory, size_t bytes) {
+  static_cast<std::byte*>(memory)[bytes / 2] ^= static_cast<std::byte>(context.wave);
+}
 
 }  // namespace
 
@@ -220,7 +223,19 @@ void Queue::guard(const char* name, const void* host, size_t bytes, bool reads) 
                                          [of = context](const std::string& message) { of->fail(message); });
 }
 
+namespace {
+
+void check_host_memory(const void* host, size_t bytes) {
+  if (bytes <= kPageableBytes || sim::is_pinned(host)) return;
+  throw ApiError(StatusCode::kFailed, fmt::format("sim: a copy of {} bytes of pageable memory, of which a runtime "
+                                                  "takes {} at most",
+                                                  bytes, kPageableBytes));
+}
+
+}  // namespace
+
 void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) {
+  check_host_memory(host, bytes);
   const Access accesses[] = {{target, bytes, true}, {host, sim::is_pinned(host) ? bytes : 0, false}};
   queue->declare("copy to the device", accesses);
   if (bytes == 0) return;
@@ -235,6 +250,7 @@ void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) 
 }
 
 void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
+  check_host_memory(host, bytes);
   const Access accesses[] = {{source, bytes, false}, {host, sim::is_pinned(host) ? bytes : 0, true}};
   queue->declare("copy to the host", accesses);
   if (bytes == 0) return;
@@ -243,7 +259,7 @@ void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
     if (context->has_failed()) return;
     sim::HostGuard::shared().access(host, bytes, [&] {
       std::memcpy(host, source, bytes);
-      if (++context->reads == context->damaged_read) flip_bit(host, bytes);
+      if (++context->reads == context->damaged_read) flip_bit(*context, host, bytes);
     });
   });
 }
@@ -262,7 +278,7 @@ void copy_peer(Queue* to, void* target, Context* from, const void* source, size_
   const bool damaged = to->context->damaged_peer != 0 && number >= to->context->damaged_peer;
   to->enqueue([=] {
     std::memcpy(target, source, bytes);
-    if (damaged) flip_bit(target, bytes);
+    if (damaged) flip_bit(*from, target, bytes);
   });
 }
 

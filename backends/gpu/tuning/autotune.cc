@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/common/request.h"
+#include "backends/gpu/memory/staging.h"
 #include "backends/gpu/tuning/tuning.h"
 #include "src/base/half.h"
 
@@ -48,7 +49,7 @@ Results results_of(const abi::Launch& launch, api::Queue* queue) {
     const abi::TensorView& view = launch.outputs[k];
     const auto count = std::min(static_cast<size_t>(elements(view)), kCompared);
     std::vector<std::byte> bytes(dtype_bytes(view.dtype, count));
-    api::copy_to_host(queue, bytes.data(), view.data, bytes.size());
+    copy_pieces_to_host(queue, bytes.data(), view.data, bytes.size());
     api::synchronize(queue);
     std::vector<float>& values = all.emplace_back(count);
     for (size_t i = 0; i < count; ++i) values[i] = float_of(bytes.data(), view.dtype, i);
