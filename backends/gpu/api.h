@@ -55,9 +55,12 @@ void release_pinned(Context* context, void* pointer);
 // driver or the system has no such thing.
 size_t range_step(Context* context);
 void* reserve_addresses(Context* context, size_t bytes);
-bool map_memory(Context* context, void* addresses, size_t bytes);  // false where there is not enough memory
-// The first `mapped` bytes have memory, given by calls of map_memory.
-void release_addresses(Context* context, void* addresses, size_t bytes, size_t mapped);
+// A new piece of memory, after the first `mapped` bytes of a range that have some. False: there is not enough.
+bool map_memory(Context* context, void* range, size_t mapped, size_t bytes);
+// These return why it failed, in one line, or nothing. A piece is what one call of map_memory mapped; addresses are
+// released once all pieces are unmapped.
+std::string unmap_memory(Context* context, void* piece, size_t bytes);
+std::string release_addresses(Context* context, void* range, size_t bytes);
 
 Queue* create_queue(Context* context);
 void destroy_queue(Queue* queue);  // which is synchronized, or its device failed

@@ -66,6 +66,7 @@ class GpuDevice {
 
   // Null where the device has no ranges.
   void* reserve_range(size_t bytes) { return ranges_.reserve(bytes); }
+  std::string ranges_problem() const { return ranges_.problem(); }
   bool extend_range(void* range, size_t bytes) { return ranges_.extend(range, bytes); }
   void release_range(void* range);
 

@@ -64,7 +64,7 @@ Status reserve_range(abi::Device* device, size_t bytes, void** range) {
   return guarded([&] {
     *range = gpu(device).reserve_range(bytes);
     if (*range != nullptr) return Status{};
-    return make_status(StatusCode::kUnsupported, "the device has no memory that comes by need");
+    return make_status(StatusCode::kUnsupported, gpu(device).ranges_problem());
   });
 }
 

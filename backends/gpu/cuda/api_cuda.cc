@@ -66,15 +66,21 @@ class Driver {
     return driver.works_ ? &driver : nullptr;
   }
 
-  void check(CUresult result, const char* doing) const {
-    if (result == CUDA_SUCCESS) return;
+  // Empty for a success.
+  std::string failure_of(CUresult result, const char* doing) const {
+    if (result == CUDA_SUCCESS) return {};
     const char* text = nullptr;
     cuGetErrorString_(result, &text);
+    return fmt::format("cuda: {}: {}", doing, text == nullptr ? "unknown error" : text);
+  }
+
+  void check(CUresult result, const char* doing) const {
+    if (result == CUDA_SUCCESS) return;
     const StatusCode code = result == CUDA_ERROR_OUT_OF_MEMORY ? StatusCode::kOutOfMemory
                             : result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_NO_DEVICE
                                 ? StatusCode::kLost
                                 : StatusCode::kFailed;
-    throw ApiError(code, fmt::format("cuda: {}: {}", doing, text == nullptr ? "unknown error" : text));
+    throw ApiError(code, failure_of(result, doing));
   }
 
  private:
@@ -268,30 +274,34 @@ void* reserve_addresses(Context* context, size_t bytes) {
   return reinterpret_cast<void*>(addresses);
 }
 
-bool map_memory(Context* context, void* addresses, size_t bytes) {
+bool map_memory(Context* context, void* range, size_t mapped, size_t bytes) {
   const Driver& cuda = driver();
   context->use();
   const CUmemAllocationProp memory = range_memory(context);
-  const auto begin = reinterpret_cast<CUdeviceptr>(addresses);
+  const auto piece = reinterpret_cast<CUdeviceptr>(range) + mapped;
   CUmemGenericAllocationHandle handle = 0;
-  const CUresult result = cuda.cuMemCreate_(&handle, bytes, &memory, 0);
-  if (result == CUDA_ERROR_OUT_OF_MEMORY) return false;
-  cuda.check(result, "allocating for a range");
-  const CUresult mapped = cuda.cuMemMap_(begin, bytes, 0, handle, 0);
+  const CUresult created = cuda.cuMemCreate_(&handle, bytes, &memory, 0);
+  if (created == CUDA_ERROR_OUT_OF_MEMORY) return false;
+  cuda.check(created, "allocating for a range");
+  const CUresult placed = cuda.cuMemMap_(piece, bytes, 0, handle, 0);
   cuda.cuMemRelease_(handle);  // the range has it
-  cuda.check(mapped, "mapping a range");
+  cuda.check(placed, "mapping a range");
   const CUmemAccessDesc access{.location = memory.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  const CUresult allowed = cuda.cuMemSetAccess_(begin, bytes, &access, 1);
-  if (allowed != CUDA_SUCCESS) cuda.cuMemUnmap_(begin, bytes);
+  const CUresult allowed = cuda.cuMemSetAccess_(piece, bytes, &access, 1);
+  if (allowed != CUDA_SUCCESS) cuda.cuMemUnmap_(piece, bytes);
   cuda.check(allowed, "giving access to a range");
   return true;
 }
 
-void release_addresses(Context* context, void* addresses, size_t bytes, size_t mapped) {
-  if (!context->try_use()) return;
-  const auto begin = reinterpret_cast<CUdeviceptr>(addresses);
-  if (mapped > 0) driver().cuMemUnmap_(begin, mapped);
-  driver().cuMemAddressFree_(begin, bytes);
+std::string unmap_memory(Context* context, void* piece, size_t bytes) {
+  if (!context->try_use()) return {};
+  return driver().failure_of(driver().cuMemUnmap_(reinterpret_cast<CUdeviceptr>(piece), bytes), "unmapping a range");
+}
+
+std::string release_addresses(Context* context, void* range, size_t bytes) {
+  if (!context->try_use()) return {};
+  return driver().failure_of(driver().cuMemAddressFree_(reinterpret_cast<CUdeviceptr>(range), bytes),
+                             "releasing the addresses of a range");
 }
 
 void* allocate_pinned(Context* context, size_t bytes) {

@@ -1,5 +1,10 @@
 // Device memory, ranges of addresses and pinned memory on HIP.
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "backends/gpu/hip/objects.h"
+#include "src/base/round_up.h"
 
 namespace gabbro::gpu::api {
 
@@ -35,6 +40,11 @@ hipMemAllocationProp range_memory(const Context* context) {
   return memory;
 }
 
+// Empty for a success.
+std::string failure_of(hipError_t result, const char* doing) {
+  return result == hipSuccess ? "" : fmt::format("rocm: {}: {}", doing, runtime().hipGetErrorString_(result));
+}
+
 }  // namespace
 
 size_t range_step(Context* context) {
@@ -50,7 +60,9 @@ size_t range_step(Context* context) {
   size_t step = 0;
   hip.check(hip.hipMemGetAllocationGranularity_(&step, &memory, hipMemAllocationGranularityRecommended),
             "asking for the step of ranges");
-  return step;
+  // Some runtimes recommend 4 KiB. Each piece costs four calls, and each call may wait for the device.
+  constexpr size_t kLeastStep = size_t{2} << 20;
+  return round_up(kLeastStep, std::max<size_t>(step, 1));
 }
 
 void* reserve_addresses(Context* context, size_t bytes) {
@@ -60,30 +72,37 @@ void* reserve_addresses(Context* context, size_t bytes) {
   return addresses;
 }
 
-bool map_memory(Context* context, void* addresses, size_t bytes) {
+bool map_memory(Context* context, void* range, size_t mapped, size_t bytes) {
   const Runtime& hip = runtime();
   context->use();
+  void* const piece = static_cast<std::byte*>(range) + mapped;
   const hipMemAllocationProp memory = range_memory(context);
   hipMemGenericAllocationHandle_t handle{};
-  const hipError_t result = hip.hipMemCreate_(&handle, bytes, &memory, 0);
-  if (result == hipErrorOutOfMemory) return false;
-  hip.check(result, "allocating for a range");
-  const hipError_t mapped = hip.hipMemMap_(addresses, bytes, 0, handle, 0);
+  const hipError_t created = hip.hipMemCreate_(&handle, bytes, &memory, 0);
+  if (created == hipErrorOutOfMemory) return false;
+  hip.check(created, "allocating for a range");
+  const hipError_t placed = hip.hipMemMap_(piece, bytes, 0, handle, 0);
   static_cast<void>(hip.hipMemRelease_(handle));  // the range has it
-  hip.check(mapped, "mapping a range");
+  hip.check(placed, "mapping a range");
   hipMemAccessDesc access{};
   access.location = memory.location;
   access.flags = hipMemAccessFlagsProtReadWrite;
-  const hipError_t allowed = hip.hipMemSetAccess_(addresses, bytes, &access, 1);
-  if (allowed != hipSuccess) static_cast<void>(hip.hipMemUnmap_(addresses, bytes));
+  hipError_t allowed = hip.hipMemSetAccess_(piece, bytes, &access, 1);
+  // HIP 7.2 may refuse the end of a range where there are several ranges, and accepts all of it (rocm-systems PR 6977).
+  if (allowed != hipSuccess && mapped > 0) allowed = hip.hipMemSetAccess_(range, mapped + bytes, &access, 1);
+  if (allowed != hipSuccess) static_cast<void>(hip.hipMemUnmap_(piece, bytes));
   hip.check(allowed, "giving access to a range");
   return true;
 }
 
-void release_addresses(Context* context, void* addresses, size_t bytes, size_t mapped) {
-  if (!context->try_use()) return;
-  if (mapped > 0) static_cast<void>(runtime().hipMemUnmap_(addresses, mapped));
-  static_cast<void>(runtime().hipMemAddressFree_(addresses, bytes));
+std::string unmap_memory(Context* context, void* piece, size_t bytes) {
+  if (!context->try_use()) return {};
+  return failure_of(runtime().hipMemUnmap_(piece, bytes), "unmapping a range");
+}
+
+std::string release_addresses(Context* context, void* range, size_t bytes) {
+  if (!context->try_use()) return {};
+  return failure_of(runtime().hipMemAddressFree_(range, bytes), "releasing the addresses of a range");
 }
 
 void* allocate_pinned(Context* context, size_t bytes) {

@@ -1,6 +1,8 @@
 // Use of a device's memory, through the plugin's table, on the simulator.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -98,10 +100,16 @@ class RangeMemory : public testing::Test {
   RangeMemory() { EXPECT_EQ(backend().open(0, nullptr, &device_).code, StatusCode::kOk); }
   ~RangeMemory() override {
     backend().close(device_);
-    EXPECT_EQ(sim::allocation_count(), 0U) << "a closed device left memory behind";
+    EXPECT_EQ(sim::allocation_count(), lost_) << "a closed device left memory behind";
+    sim::release_all();
     ::unsetenv("GABBRO_SIM_FAIL");
   }
 
+  void reopen(const char* fault) {
+    backend().close(device_);
+    ::setenv("GABBRO_SIM_FAIL", fault, 1);
+    EXPECT_EQ(backend().open(0, nullptr, &device_).code, StatusCode::kOk);
+  }
   uint64_t in_use() {
     abi::PoolFacts facts{};
     EXPECT_EQ(backend().memory_facts(device_, MemoryKind::kDevice, &facts).code, StatusCode::kOk);
@@ -115,19 +123,22 @@ class RangeMemory : public testing::Test {
   }
 
   abi::Device* device_ = nullptr;
+  size_t lost_ = 0;  // ranges that the runtime did not take back
 };
 
 TEST_F(RangeMemory, ComesByNeedAndKeepsItsContents) {
   std::byte* const range = reserve(100 * sim::kPage);
   EXPECT_EQ(in_use(), 0U);
   ASSERT_EQ(backend().extend_range(device_, range, 100).code, StatusCode::kOk);
-  EXPECT_EQ(in_use(), sim::kPage);
+  EXPECT_EQ(in_use(), 2 * sim::kPage) << "1/64 of 100 pages, rounded up";
   std::vector<char> written(sim::kPage, 7), read(sim::kPage);
   ASSERT_EQ(backend().copy_to_device(device_, nullptr, range, written.data(), written.size()).code, StatusCode::kOk);
-  ASSERT_EQ(backend().extend_range(device_, range, 3 * sim::kPage).code, StatusCode::kOk);
-  EXPECT_EQ(in_use(), 3 * sim::kPage);
+  ASSERT_EQ(backend().extend_range(device_, range, 20 * sim::kPage).code, StatusCode::kOk);
+  EXPECT_EQ(in_use(), 20 * sim::kPage);
   ASSERT_EQ(backend().extend_range(device_, range, 1).code, StatusCode::kOk) << "it never shrinks";
-  EXPECT_EQ(in_use(), 3 * sim::kPage);
+  EXPECT_EQ(in_use(), 20 * sim::kPage);
+  ASSERT_EQ(backend().extend_range(device_, range, 20 * sim::kPage + 1).code, StatusCode::kOk);
+  EXPECT_EQ(in_use(), 25 * sim::kPage) << "a quarter of what was there";
   ASSERT_EQ(backend().copy_to_host(device_, nullptr, read.data(), range, read.size()).code, StatusCode::kOk);
   EXPECT_EQ(read, written);
   backend().release_range(device_, range);
@@ -135,10 +146,24 @@ TEST_F(RangeMemory, ComesByNeedAndKeepsItsContents) {
   reserve(1);  // is released with the device
 }
 
-TEST_F(RangeMemory, IsAsItWasWhereThereIsNoMore) {
-  backend().close(device_);
-  ::setenv("GABBRO_SIM_FAIL", "malloc:1000", 1);
-  ASSERT_EQ(backend().open(0, nullptr, &device_).code, StatusCode::kOk);
+// Each extension is a call of the runtime for every range of a cache.
+TEST_F(RangeMemory, IsExtendedAtMost20Times) {
+  for (const size_t pages : {1, 2, 63, 64, 1000, 100000}) {
+    std::byte* const range = reserve(pages * sim::kPage);
+    size_t extensions = 0;
+    for (size_t page = 1; page <= pages; page += std::max<size_t>(pages / 1000, 1)) {
+      const uint64_t before = in_use();
+      ASSERT_EQ(backend().extend_range(device_, range, page * sim::kPage).code, StatusCode::kOk);
+      extensions += in_use() > before ? 1 : 0;
+    }
+    EXPECT_LE(extensions, 20U) << pages;
+    EXPECT_LE(in_use(), pages * sim::kPage);
+    backend().release_range(device_, range);
+  }
+}
+
+TEST_F(RangeMemory, IsAsItWasIfThereIsNoMore) {
+  reopen("ranges:262144");  // 64 pages; the test of ranges takes 36
   std::byte* const range = reserve(2000 * sim::kPage);
   size_t pages = 0;
   abi::Status status;
@@ -147,17 +172,62 @@ TEST_F(RangeMemory, IsAsItWasWhereThereIsNoMore) {
     pages += status.code == StatusCode::kOk ? 1 : 0;
   }
   EXPECT_EQ(status.code, StatusCode::kOutOfMemory);
+  EXPECT_EQ(pages, 64U) << "also the pages that are less than a quarter more";
   EXPECT_EQ(in_use(), pages * sim::kPage);
-  EXPECT_EQ(backend().extend_range(device_, range, (pages + 1) * sim::kPage).code, StatusCode::kOk);
+  std::byte* const other = reserve(sim::kPage);
+  EXPECT_EQ(backend().extend_range(device_, other, 1).code, StatusCode::kOutOfMemory);
+  backend().release_range(device_, range);
+  EXPECT_EQ(backend().extend_range(device_, other, 1).code, StatusCode::kOk);
 }
 
 // A driver that cannot: the test of the first range fails, and memory is allocated whole.
-TEST_F(RangeMemory, IsRefusedWhereItDoesNotWork) {
-  backend().close(device_);
-  ::setenv("GABBRO_SIM_FAIL", "read:1", 1);
-  ASSERT_EQ(backend().open(0, nullptr, &device_).code, StatusCode::kOk);
+TEST_F(RangeMemory, IsRefusedIfItDoesNotWork) {
+  for (const char* fault : {"read:20", "access:17", "unmap:3"}) {
+    reopen(fault);
+    void* range = nullptr;
+    EXPECT_EQ(backend().reserve_range(device_, 1, &range).code, StatusCode::kUnsupported) << fault;
+    EXPECT_EQ(in_use(), 0U);
+  }
+  lost_ = 1;
+}
+
+TEST_F(RangeMemory, IsTestedAgainIfThereWasNoMemoryToTestIt) {
+  reopen("malloc:20");
   void* range = nullptr;
   EXPECT_EQ(backend().reserve_range(device_, 1, &range).code, StatusCode::kUnsupported);
+  EXPECT_EQ(backend().reserve_range(device_, 1, &range).code, StatusCode::kOk);
+}
+
+// The runtime refuses a piece: what a range has stays, it may grow later, and the next cache is allocated whole.
+TEST_F(RangeMemory, GoesOnAfterAPieceWasRefused) {
+  reopen("access:22");  // the test of ranges maps 20
+  std::byte* const range = reserve(100 * sim::kPage);
+  ASSERT_EQ(backend().extend_range(device_, range, sim::kPage).code, StatusCode::kOk);
+  const uint64_t before = in_use();
+  const abi::Status status = backend().extend_range(device_, range, 10 * sim::kPage);
+  EXPECT_EQ(status.code, StatusCode::kFailed);
+  EXPECT_STREQ(status.message, "sim: injected failure of giving access to a range");
+  EXPECT_EQ(in_use(), before);
+  EXPECT_EQ(backend().extend_range(device_, range, 10 * sim::kPage).code, StatusCode::kOk);
+  void* next = nullptr;
+  const abi::Status refused = backend().reserve_range(device_, 1, &next);
+  EXPECT_EQ(refused.code, StatusCode::kUnsupported);
+  EXPECT_STREQ(refused.message, status.message);
+  backend().release_range(device_, range);
+  EXPECT_EQ(in_use(), 0U);
+}
+
+// Memory that the runtime does not take back is gone, and counted so.
+TEST_F(RangeMemory, StaysInUseIfItIsNotUnmapped) {
+  reopen("unmap:22");  // the test of ranges unmaps 20
+  std::byte* const range = reserve(100 * sim::kPage);
+  for (const size_t pages : {2, 10, 13})
+    ASSERT_EQ(backend().extend_range(device_, range, pages * sim::kPage).code, StatusCode::kOk);
+  backend().release_range(device_, range);
+  EXPECT_EQ(in_use(), 8 * sim::kPage) << "the second piece from the end";
+  void* next = nullptr;
+  EXPECT_EQ(backend().reserve_range(device_, 1, &next).code, StatusCode::kUnsupported);
+  lost_ = 1;
 }
 
 // Copies from pinned memory are asynchronous: the caller may fill that memory again once the stream has come so far.

@@ -2,8 +2,10 @@
 // both. Faults are injected by GABBRO_SIM_FAIL: malloc:N (the Nth allocation fails), launch:N (the Nth launch fails,
 // and from then on the device), lost:N (after the Nth launch the device is gone), read:N (the Nth copy to the host
 // flips a bit), unreachable:1 (no device reaches another's memory), peer:N and peer-error:N (from the Nth copy between
-// devices on, each flips a bit, or fails); several are joined with commas. GABBRO_SIM_STREAM_SEED chooses the order in
-// which the work of streams is done (scheduler.h); accesses that no stream or event orders are errors (ordering.h).
+// devices on, each flips a bit, or fails), access:N and unmap:N (the Nth piece of a range is not mapped, or not
+// unmapped), ranges:N (ranges have N bytes of memory in all); several are joined with commas. GABBRO_SIM_STREAM_SEED
+// chooses the order in which the work of streams is done (scheduler.h); accesses that no stream or event orders are
+// errors (ordering.h).
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -82,6 +84,9 @@ Context* open(int32_t index) {
                      .damaged_read = fault("read"),
                      .damaged_peer = fault("peer"),
                      .failing_peer = fault("peer-error"),
+                     .failing_mapping = fault("access"),
+                     .failing_unmapping = fault("unmap"),
+                     .range_limit = fault("ranges"),
                      .reaches_others = fault("unreachable") == 0};
 }
 void close(Context* context) { delete context; }
@@ -119,13 +124,25 @@ void* reserve_addresses(Context* context, size_t bytes) {
   sim::Ordering::shared().allocated(addresses, bytes);
   return addresses;
 }
-bool map_memory(Context* context, void* addresses, size_t bytes) {
+bool map_memory(Context* context, void* range, size_t mapped, size_t bytes) {
   context->require_present();
   if (++context->allocations == context->failing_allocation) return false;
-  sim::commit(addresses, bytes);
+  if (++context->mappings == context->failing_mapping)
+    throw ApiError(StatusCode::kFailed, "sim: injected failure of giving access to a range");
+  if (context->range_limit != 0 && sim::committed_bytes() + bytes > context->range_limit) return false;
+  sim::commit(static_cast<std::byte*>(range) + mapped, bytes);
   return true;
 }
-void release_addresses(Context* context, void* addresses, size_t, size_t) { release(context, addresses); }
+std::string unmap_memory(Context* context, void* piece, size_t bytes) {
+  sim::Scheduler::shared().finish_all();
+  if (++context->unmappings == context->failing_unmapping) return "sim: injected failure of unmapping a range";
+  return sim::decommit(piece, bytes) ? "" : "sim: unmapped what is no piece of a range";
+}
+std::string release_addresses(Context* context, void* range, size_t) {
+  if (sim::has_pieces(range)) return "sim: released the addresses of a range that has memory";
+  release(context, range);
+  return {};
+}
 
 void* allocate_pinned(Context* context, size_t bytes) { return allocate_memory(context, bytes, true); }
 void release_pinned(Context* context, void* pointer) { release(context, pointer); }

@@ -25,7 +25,8 @@ struct Allocation {
   size_t mapped;
   bool pinned;
   bool readable = true;
-  size_t without_memory = 0;  // of the bytes
+  size_t without_memory = 0;                  // of the bytes
+  std::map<std::uintptr_t, size_t> pieces{};  // those that commit() gave memory, by address
 };
 
 std::mutex mutex;
@@ -40,7 +41,7 @@ Allocations& allocations() {
   static Forever forever;
   return forever.all;
 }
-size_t total_bytes = 0;
+size_t total_bytes = 0, range_bytes = 0;
 
 // The first byte in [begin, end) that is not of the pattern, or null.
 std::byte* first_written(std::byte* begin, std::byte* end) {
@@ -80,11 +81,46 @@ void* reserve(size_t bytes) {
   return pointer;
 }
 
+namespace {
+
+// The allocation that begins there or before; the mutex is held.
+Allocation& allocation_at(std::uintptr_t address) { return std::prev(allocations().upper_bound(address))->second; }
+
+}  // namespace
+
 void commit(void* begin, size_t bytes) {
   ::mprotect(begin, bytes, PROT_READ | PROT_WRITE);
   const std::lock_guard lock(mutex);
-  std::prev(allocations().upper_bound(reinterpret_cast<std::uintptr_t>(begin)))->second.without_memory -= bytes;
+  const auto address = reinterpret_cast<std::uintptr_t>(begin);
+  Allocation& allocation = allocation_at(address);
+  allocation.without_memory -= bytes;
+  allocation.pieces[address] = bytes;
   total_bytes += bytes;
+  range_bytes += bytes;
+}
+
+bool decommit(void* begin, size_t bytes) {
+  const std::lock_guard lock(mutex);
+  const auto address = reinterpret_cast<std::uintptr_t>(begin);
+  Allocation& allocation = allocation_at(address);
+  const auto piece = allocation.pieces.find(address);
+  if (piece == allocation.pieces.end() || piece->second != bytes) return false;
+  allocation.pieces.erase(piece);
+  allocation.without_memory += bytes;
+  total_bytes -= bytes;
+  range_bytes -= bytes;
+  ::mprotect(begin, bytes, PROT_NONE);
+  return true;
+}
+
+bool has_pieces(const void* reserved) {
+  const std::lock_guard lock(mutex);
+  return !allocation_at(reinterpret_cast<std::uintptr_t>(reserved)).pieces.empty();
+}
+
+size_t committed_bytes() {
+  const std::lock_guard lock(mutex);
+  return range_bytes;
 }
 
 void release(void* pointer) {
@@ -100,6 +136,13 @@ void release(void* pointer) {
     total_bytes -= allocation.bytes - allocation.without_memory;
   }
   ::munmap(allocation.mapping, allocation.mapped);
+}
+
+void release_all() {
+  const std::lock_guard lock(mutex);
+  for (const auto& [address, allocation] : allocations()) ::munmap(allocation.mapping, allocation.mapped);
+  allocations().clear();
+  total_bytes = range_bytes = 0;
 }
 
 std::string find_overwritten() {

@@ -13,9 +13,14 @@ inline constexpr size_t kPage = 4096;
 
 void* allocate(size_t bytes, bool pinned = false);  // null where there is no memory
 bool is_pinned(const void* memory);                 // whether it is inside an allocation of pinned memory
-// Pages that no access may touch, and those from `begin` on that one may from here on; released like an allocation.
+// Pages that no access may touch; released like an allocation. `commit` makes a piece of them accessible, and
+// `decommit` takes exactly such a piece back, else false.
 void* reserve(size_t bytes);
 void commit(void* begin, size_t bytes);
+bool decommit(void* begin, size_t bytes);
+bool has_pieces(const void* reserved);
+size_t committed_bytes();
+void release_all();           // for tests of memory that is lost
 void release(void* pointer);  // throws std::logic_error where it is no allocation
 
 // Looks for writes close to an allocation, which no guard page catches, and restores the pattern: "a write 4 bytes
