@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <list>
+#include <vector>
 
 #include "src/base/error.h"
 #include "src/engine/page_pool.h"
@@ -14,6 +15,7 @@ struct Active {
   Request* request;
   Sequence sequence;
   std::span<const int32_t> tokens;  // of the step that is made
+  bool waits = false;               // for room in the cache, until another request ends
   bool failed = false;
 };
 
@@ -33,6 +35,7 @@ std::vector<Chunk> next_step(std::list<Active>& active, int64_t prompt_tokens, b
   for (auto at = active.begin(); at != active.end(); ++at) {
     Active& a = *at;
     a.tokens = {};
+    if (a.waits) continue;
     const bool in_prompt = std::ssize(a.sequence.tokens()) < std::ssize(a.request->prompt());
     a.sequence.expect(in_prompt ? std::ssize(a.request->prompt()) : 0);
     if (in_prompt) {
@@ -69,8 +72,33 @@ void run_batch(const std::shared_ptr<Engine>& engine, std::span<Request> request
       const size_t index = a->index;
       const bool failed = a->failed;
       a = active.erase(a);
+      for (Active& other : active) other.waits = false;
       if (options.on_finished && !failed) options.on_finished(index);
     }
+  };
+  const auto fail = [&](Active& a, const Error& error) {
+    a.failed = true;
+    a.request->cancel();
+    options.on_failed(a.index, error);
+  };
+  // A request for which the cache has no room waits while others run. If all wait, the last one gives its pages to the
+  // others; one that needs more than there is fails.
+  const auto wait_for_room = [&](const CacheFull& full) {
+    Active* needs = &*std::ranges::find(active, full.sequence(), [](const Active& a) { return &a.sequence; });
+    needs->waits = true;
+    if (!std::ranges::all_of(active, &Active::waits)) return;
+    std::vector<Active*> holders;
+    for (Active& a : active) {
+      if (a.sequence.holds_pages()) holders.push_back(&a);
+    }
+    if (holders.size() > 1) {
+      holders.back()->sequence.give_up_pages();
+      holders.pop_back();
+      for (Active* const a : holders) a->waits = false;
+      return;
+    }
+    if (!options.on_failed) throw full;
+    fail(holders.empty() ? *needs : *holders.front(), full);
   };
   const auto cancel_all = [&] {
     for (Active& a : active) a.request->cancel();
@@ -110,11 +138,11 @@ void run_batch(const std::shared_ptr<Engine>& engine, std::span<Request> request
           }
         } catch (const Error& error) {
           if (!options.on_failed) throw;
-          a->failed = true;
-          a->request->cancel();
-          options.on_failed(a->index, error);
+          fail(*a, error);
         }
       }
+    } catch (const CacheFull& full) {
+      wait_for_room(full);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInterrupted) throw;
       return cancel_all();

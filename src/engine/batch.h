@@ -15,8 +15,8 @@ namespace gabbro {
 
 struct BatchOptions {
   std::function<void(size_t request)> on_finished{};  // in the order in which they end
-  // Gets the error of a request whose token cannot be chosen, such as for logits that are not numbers; the others go
-  // on. Null: run_batch throws it.
+  // Gets the error of a request whose token cannot be chosen, such as for logits that are not numbers, or for which the
+  // device has no memory; the others go on. Null: run_batch throws it.
   std::function<void(size_t request, const Error& error)> on_failed{};
   const std::atomic<bool>* cancel = nullptr;  // ends all requests within 100 ms
 };

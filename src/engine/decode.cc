@@ -65,10 +65,7 @@ std::span<const int32_t> Runner::decode_greedy(std::span<const Chunk> chunks, bo
   }
   // The next step of fewer sequences, or in another order, begins with its own inputs.
   const bool same_rows = rows.size() == present.rows.size() && std::ranges::is_sorted(rows);
-  if (goes_on && same_rows && has_room_after(chunks)) {
-    for (const Chunk& chunk : chunks) chunk.sequence->take_pages(std::ssize(chunk.sequence->tokens_) + 2);
-    next = queue_greedy(*present.step, chunks, 1, cancel);
-  }
+  if (goes_on && same_rows && take_pages_after(chunks)) next = queue_greedy(*present.step, chunks, 1, cancel);
   const std::span<const int32_t> all = present.step->found(present.turn);
   std::vector<int32_t> found;
   for (const size_t row : rows) found.push_back(all[row]);
@@ -97,6 +94,17 @@ std::vector<size_t> Runner::rows_in_queued(std::span<const Chunk> chunks) const 
     places.push_back(static_cast<size_t>(row - rows.begin()));
   }
   return places;
+}
+
+// Pages for one more token of each sequence after those of the chunks. False if there is no room for them.
+bool Runner::take_pages_after(std::span<const Chunk> chunks) {
+  if (!has_room_after(chunks)) return false;
+  try {
+    for (const Chunk& chunk : chunks) chunk.sequence->take_pages(std::ssize(chunk.sequence->tokens_) + 2);
+  } catch (const CacheFull&) {
+    return false;  // the next step, if it comes, throws it
+  }
+  return true;
 }
 
 // Whether each sequence can take one more token after those of the chunks.

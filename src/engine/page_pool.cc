@@ -19,6 +19,12 @@ int32_t PagePool::take() {
   return page;
 }
 
+int32_t PagePool::take_named() {
+  if (unused_.empty()) return -1;
+  remove_name(unused_.front());  // it is the free page on top then
+  return take();
+}
+
 void PagePool::share(int32_t page) {
   Page& p = pages_[static_cast<size_t>(page)];
   if (p.count++ == 0) unused_.erase(p.unused);

@@ -29,6 +29,8 @@ class PagePool {
   // A page for one sequence, without a name. Of pages with a name that no sequence has, the one that was used the
   // longest time ago. Throws Error kNoDevice where all belong to sequences.
   int32_t take();
+  // The same of pages with a name only, which have memory; -1 if sequences have all of them.
+  int32_t take_named();
   void share(int32_t page);    // one more sequence has it
   void release(int32_t page);  // one less
   bool is_shared(int32_t page) const { return pages_[static_cast<size_t>(page)].count > 1; }

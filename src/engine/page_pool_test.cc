@@ -43,6 +43,19 @@ TEST(PagePool, FindsAPageByItsName) {
   EXPECT_EQ(pool.find(first), a);
 }
 
+TEST(PagePool, TakesNamedPagesAlsoIfThereAreFreeOnes) {
+  PagePool pool(3);
+  const int32_t a = pool.take();
+  EXPECT_EQ(pool.take_named(), -1);
+  const auto name = Prefix::empty()->with(page_of(1));
+  pool.set_name(a, name);
+  EXPECT_EQ(pool.take_named(), -1) << "a sequence has it";
+  pool.release(a);
+  EXPECT_EQ(pool.take_named(), a);
+  EXPECT_EQ(pool.find(name), -1);
+  EXPECT_EQ(pool.available(), 2);
+}
+
 TEST(PagePool, KeepsNamedPagesUntilTheirMemoryIsNeeded) {
   PagePool pool(3);
   const auto first = Prefix::empty()->with(page_of(1)), second = first->with(page_of(2));

@@ -142,6 +142,11 @@ void Runner::run_step(std::span<const Chunk> chunks, const std::atomic<bool>* ca
       chunk.sequence->state_->length = std::ssize(chunk.sequence->tokens_);
       chunk.sequence->computed(std::ssize(chunk.tokens));
     }
+  } catch (const CacheFull& full) {
+    for (const Chunk& chunk : chunks) {
+      if (chunk.sequence == full.sequence()) chunk.sequence->abandon_step();  // nothing was computed of the others
+    }
+    throw;
   } catch (...) {
     for (const Chunk& chunk : chunks) chunk.sequence->abandon_step();
     throw;

@@ -48,7 +48,7 @@ class Runner {
 
   // Appends the tokens of each chunk to its sequence, and returns the wanted logits [R, V] in the order of chunks and
   // tokens, valid until the next step. A sequence that is there twice, an id outside of the vocabulary or more tokens
-  // than the context holds: bad_input; no free page: kNoDevice. When `cancel` becomes true: kInterrupted within 100 ms.
+  // than the context holds: bad_input; no page for one of them: CacheFull. When `cancel` becomes true: kInterrupted within 100 ms.
   // Whatever throws, the sequences are as before.
   std::span<const float> step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel = nullptr);
 
@@ -128,6 +128,7 @@ class Runner {
   // The rows of the chunks in what is queued, which is left; nothing where it is another step.
   std::vector<size_t> rows_in_queued(std::span<const Chunk> chunks) const;
   bool has_room_after(std::span<const Chunk> chunks) const;
+  bool take_pages_after(std::span<const Chunk> chunks);
   Tensor forward(std::span<const Part> parts, const std::atomic<bool>* cancel);
   // Page tables [rows, M] of the sequences, by group of the cache's layers; other rows are zeros.
   std::vector<std::vector<int32_t>> page_tables(std::span<const Sequence* const> sequences, size_t rows) const;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "src/base/error.h"
 #include "src/base/round_up.h"
 #include "src/engine/cache_size.h"
@@ -151,15 +153,17 @@ bool Sequence::find_passed(int64_t length) {
   return true;
 }
 
-// A page that can be written.
+// A page that can be written: a new one, or, if the device has no memory for it, one that is kept for texts to come.
 int32_t Sequence::take_page(size_t group) {
-  Engine::State& shared = *engine_->state_;
-  const int32_t page = shared.pools[group].take();
+  PagePool& pool = engine_->state_->pools[group];
+  int32_t page = -1;
   try {
-    shared.cache->provide(group, page + 1);
-  } catch (...) {
-    shared.pools[group].release(page);
-    throw;
+    page = pool.take();
+    engine_->state_->cache->provide(group, page + 1);
+  } catch (const Error& error) {
+    if (page >= 0) pool.release(page);
+    page = pool.take_named();
+    if (page < 0) throw CacheFull(*this, fmt::format("no room for more tokens in the KV cache: {}", error.what()));
   }
   return page;
 }
@@ -216,6 +220,12 @@ void Sequence::release_passed() {
 void Sequence::abandon_step() {
   engine_->state_->queued.forget(state_);
   release_pages(computed_);
+  state_->length = 0;
+}
+
+void Sequence::give_up_pages() {
+  const std::lock_guard lock(engine_->state_->mutex);
+  lose_pages();
   state_->length = 0;
 }
 

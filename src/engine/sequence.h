@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gabbro/engine/session.h"
+#include "gabbro/error.h"
 #include "src/engine/prefix.h"
 #include "src/engine/state_pool.h"
 
@@ -23,6 +24,18 @@ struct T5State;  // src/models/encoder/t5_decoder.h
 // again from its tokens, in its next step.
 // Encoder-decoder models (T5): the tokens of the first step are the encoder's input, later ones the decoder's output. A
 // sequence that is truncated within the input is encoded again, with the next tokens.
+class Sequence;
+
+// The cache has no page for the next tokens of a sequence. Steps without it work.
+class CacheFull : public OutOfMemory {
+ public:
+  CacheFull(const Sequence& sequence, const std::string& message) : OutOfMemory(message), sequence_(&sequence) {}
+  const Sequence* sequence() const { return sequence_; }
+
+ private:
+  const Sequence* sequence_;
+};
+
 class Sequence {
  public:
   explicit Sequence(std::shared_ptr<Engine> engine);
@@ -38,6 +51,9 @@ class Sequence {
   // beginning; the sequence has to be a beginning of `prompt`. The last token of the prompt stays to be computed.
   // Returns how many tokens the sequence has now.
   int64_t reuse(std::span<const int32_t> prompt);
+  // Whether it has pages of the cache, and their release: its next step computes its tokens again.
+  bool holds_pages() const { return computed_ > 0; }
+  void give_up_pages();
   // The tokens that the text will have, where more than the next step's are known; 0: they are not. Models whose
   // rotation goes by the length of a text compute it as a text of this length from the start.
   void expect(int64_t length) { expected_ = length; }

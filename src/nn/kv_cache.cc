@@ -122,10 +122,10 @@ KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& con
       states_[i].push_back(device->tensor_in(block.take(part.bytes()), part.dtype, part.shape));
     std::vector<Tensor> made;
     for (const Part& part : pages_of(layer, config)) {
-      const bool range = by_need && part.bytes() > 0;
-      made.push_back(device->tensor_in(range ? device->reserve_range(part.bytes()) : block.take(part.bytes()),
-                                       part.dtype, part.shape));
-      if (range) {
+      // Null too if the device's ranges have failed meanwhile.
+      const std::shared_ptr<void> range = by_need && part.bytes() > 0 ? device->reserve_range(part.bytes()) : nullptr;
+      made.push_back(device->tensor_in(range != nullptr ? range : block.take(part.bytes()), part.dtype, part.shape));
+      if (range != nullptr) {
         const auto pages = static_cast<size_t>(config.groups[layer.group].pages);
         ranges_.push_back({.states = made.back(), .page_bytes = part.bytes() / pages, .group = layer.group});
       }

@@ -56,7 +56,8 @@ class KvCache {
   KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config);
 
   bool is_by_need() const { return !ranges_.empty(); }
-  // The first `pages` pages of a group can be written and read from here on. Throws OutOfMemory.
+  // The first `pages` pages of a group can be written and read from here on. Throws OutOfMemory, and failed() if the
+  // device refuses to map memory; pages that were there stay.
   void provide(size_t group, int64_t pages);
 
   const KvCacheConfig& config() const { return config_; }

@@ -164,12 +164,12 @@ TEST_F(Streams, PackedOnTheDeviceIsPackedByUploading) {
 
 // More than a stage holds: parts of the matrix follow each other through it.
 TEST_F(Streams, ALargeMatrixIsUploadedByParts) {
-  constexpr int64_t kRows = 9000, kColumns = 1024;  // 5 MB in Q4_0; the stage holds 4 MiB, 7232 rows
+  constexpr int64_t kRows = 18000, kColumns = 1024;  // 10 MB in Q4_0; a part has 8 MiB, 14528 rows
   const size_t bytes = dtype_bytes(DType::q4_0, kRows * kColumns);
   auto file = std::make_shared<std::vector<std::byte>>(bytes);
   fill_random(DType::q4_0, *file, 0.02f, 4);
   const Tensor matrix = device_->upload_matrix(DType::q4_0, kRows, kColumns, {file, file->data()});
-  const std::vector<int32_t> rows = {0, 1, 63, 64, 7231, 7232, 7233, 8999};
+  const std::vector<int32_t> rows = {0, 1, 63, 64, 14527, 14528, 14529, 17999};
   const std::vector<float> found =
       to_host<float>(embedding(matrix, device_->upload(DType::i32, Shape{std::ssize(rows)}, rows.data())));
   std::vector<float> expected(kColumns);

@@ -13,6 +13,7 @@
 #include "gabbro/engine/session.h"
 #include "src/backend/registry.h"
 #include "src/base/error.h"
+#include "src/engine/batch.h"
 #include "tests/llm/tiny_model.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -82,8 +83,9 @@ class Survival : public testing::Test {
 TEST_F(Survival, OutOfMemoryAtEveryAllocation) {
   int failures = 0;
   bool engine_went_on = false;
-  // Some allocations have an alternative; after this many in a row that went well there are no more.
-  for (int n = 1, well = 0; well < 10; ++n) {
+  // Some allocations have an alternative, such as the 20 pieces of the test of ranges; after this many in a row that
+  // went well there are no more.
+  for (int n = 1, well = 0; well < 25; ++n) {
     const Outcome outcome = run_with(fmt::format("malloc:{}", n));
     well = outcome.error.empty() ? well + 1 : 0;
     if (outcome.error.empty()) continue;
@@ -109,6 +111,77 @@ TEST_F(Survival, AFailedLaunchAndALostDevice) {
     }
     EXPECT_GT(failures, 3) << fault;
     EXPECT_EQ(generate(load()), expected_);
+  }
+}
+
+// Requests of a batch on a device whose KV cache cannot grow beyond some pages.
+class FullCache : public Survival {
+ protected:
+  static constexpr const char* kFourPages = "ranges:147456";  // of K and V in two layers, 8 KiB each
+
+  static std::shared_ptr<Engine> load_batch() {
+    static const std::string path = test::tiny_llama().write("survival");
+    return Engine::load(path, {.device = kDevice, .context = 512, .sequences = 4, .kv_type = DType::f32});
+  }
+
+  struct Found {
+    std::vector<std::vector<int32_t>> tokens;  // by request; empty where it failed
+    std::vector<std::string> errors;
+  };
+
+  static Found run(const std::shared_ptr<Engine>& engine, const std::vector<size_t>& prompts) {
+    std::vector<Request> requests;
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      std::vector<int32_t> ids(prompts[i]);
+      for (size_t k = 0; k < ids.size(); ++k) ids[k] = static_cast<int32_t>((k * 7 + i * 31 + 3) % 300);
+      const GenerateOptions options{.max_tokens = 8, .sampler = {.temperature = 0}, .ignore_end = true};
+      requests.emplace_back(*engine, ids, options);
+    }
+    Found found{.tokens = std::vector<std::vector<int32_t>>(prompts.size()),
+                .errors = std::vector<std::string>(prompts.size())};
+    run_batch(engine, requests,
+              {.on_finished = [&](size_t i) { found.tokens[i] = requests[i].take().token_ids; },
+               .on_failed = [&](size_t i, const Error& error) { found.errors[i] = error.what(); }});
+    return found;
+  }
+};
+
+// Four requests of two pages each: two wait, and all get the tokens that they get with enough memory.
+TEST_F(FullCache, ARequestWaitsForRoom) {
+  const std::vector<size_t> prompts = {58, 59, 60, 61};
+  const Found expected = run(load_batch(), prompts);
+  ::setenv("GABBRO_SIM_FAIL", kFourPages, 1);
+  const auto engine = load_batch();
+  const Found found = run(engine, prompts);
+  EXPECT_EQ(found.errors, std::vector<std::string>(4));
+  EXPECT_EQ(found.tokens, expected.tokens);
+  // Pages that are kept for texts to come are taken where there is no memory for others.
+  EXPECT_EQ(run(engine, {200}).tokens, run(load_batch(), {200}).tokens);
+}
+
+TEST_F(FullCache, ARequestThatNeedsTooMuchFailsAlone) {
+  const Found expected = run(load_batch(), {30, 60, 20});
+  ::setenv("GABBRO_SIM_FAIL", kFourPages, 1);
+  const auto engine = load_batch();
+  const Found found = run(engine, {30, 60, 20, 260});  // five pages
+  EXPECT_THAT(found.errors[3], HasSubstr("no room for more tokens in the KV cache: allocating "));
+  EXPECT_THAT(found.errors[3], HasSubstr(kDevice));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(found.errors[i], "");
+    EXPECT_EQ(found.tokens[i], expected.tokens[i]);
+  }
+  EXPECT_EQ(run(engine, {60}).tokens, run(load_batch(), {60}).tokens) << "the engine goes on";
+}
+
+// The runtime refuses to map a piece while requests run.
+TEST_F(FullCache, ARefusedPieceEndsNoRequest) {
+  const std::vector<size_t> prompts = {30, 60, 20};
+  const Found expected = run(load_batch(), prompts);
+  for (const int piece : {25, 26, 31, 33}) {  // the test of ranges maps 20
+    ::setenv("GABBRO_SIM_FAIL", fmt::format("access:{}", piece).c_str(), 1);
+    const Found found = run(load_batch(), prompts);
+    EXPECT_EQ(found.errors, std::vector<std::string>(3)) << piece;
+    EXPECT_EQ(found.tokens, expected.tokens) << piece;
   }
 }
 

