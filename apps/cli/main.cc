@@ -56,6 +56,11 @@ void log_skipped_plugins() {
   }
 }
 
+// A line of its own, also where a progress bar is being drawn.
+void say_progress(const char* line) {
+  say(fmt::format("{}gabbro: {}\n", is_terminal(STDERR_FILENO) ? "\r\x1b[K" : "", line));
+}
+
 }  // namespace
 }  // namespace gabbro::cli
 
@@ -68,6 +73,7 @@ int main(int argc, char** argv) {
   spdlog::set_pattern("gabbro: %l: %v");
   const bool debug = cli::wants_debug({argv, static_cast<size_t>(argc)});
   spdlog::set_level(debug ? spdlog::level::debug : spdlog::level::warn);
+  set_progress_sink(cli::say_progress);
   try {
     if (debug) cli::log_skipped_plugins();
     return cli::run_program(argc, argv);

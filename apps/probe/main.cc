@@ -2,6 +2,8 @@
 // it with a time limit (src/backend/discovery/runtime_probe.cc), since a runtime may hang or end the process. For hip:
 //   --loaded FILE      the copy of HIP that the asking process has loaded
 //   --packages FOLDER  site-packages of its Python environment; several are possible
+// gabbro_probe task PLUGIN HIP WORD...: opens a plugin and lets it run a task that may crash or hang a process (its
+// function gabbro_task); HIP is the HIP library for it, or empty.
 #include <dlfcn.h>
 #include <link.h>
 #include <sys/prctl.h>
@@ -114,6 +116,21 @@ int probe_cuda() {
   return end("ok");
 }
 
+// Its limit is the caller's, who kills it.
+int run_task(char** argv, int argc) {
+  ::alarm(0);
+  if (argv[3][0] != '\0') ::setenv("GABBRO_HIP_PATH", argv[3], 1);
+  void* const plugin = ::dlopen(argv[2], RTLD_NOW | RTLD_LOCAL);
+  void* const task = plugin == nullptr ? nullptr : ::dlsym(plugin, "gabbro_task");
+  if (task == nullptr) {
+    say("error", ::dlerror());
+    return 1;
+  }
+  const int status = reinterpret_cast<int (*)(int, const char* const*)>(task)(argc - 4, argv + 4);
+  std::fflush(stdout);
+  std::_Exit(status);  // without the runtime's destructors
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -123,6 +140,7 @@ int main(int argc, char** argv) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::alarm(kLongest);
   const std::string kind = argc >= 2 ? argv[1] : "";
+  if (kind == "task" && argc >= 5) return run_task(argv, argc);
   auto settings = gabbro::hip_search::Settings::of_process();
   bool understood = argc % 2 == 0;
   for (int i = 2; understood && i < argc; i += 2) {
@@ -137,6 +155,8 @@ int main(int argc, char** argv) {
   }
   if (understood && kind == "hip") return probe_hip(settings);
   if (understood && argc == 2 && kind == "cuda") return probe_cuda();
-  std::fprintf(stderr, "gabbro_probe: error: expected hip [--loaded FILE] [--packages FOLDER]... or cuda\n");
+  std::fprintf(
+      stderr,
+      "gabbro_probe: error: expected hip [--loaded FILE] [--packages FOLDER]..., cuda or task PLUGIN HIP WORD...\n");
   return 2;
 }

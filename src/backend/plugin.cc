@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -18,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "libgabbro_";
 constexpr std::string_view kSuffix = ".so";
+
+std::atomic<abi::ReportProgress> progress_sink{nullptr};
 
 // Folders of this library's files: its own and gabbro/ there (libgabbro.so, installed), the program's, ../lib/gabbro
 // (installed) and ../lib (built) of that.
@@ -88,11 +91,15 @@ Plugin load(const fs::path& file) {
                                 file.string(), backend->abi_version, abi::kVersion);
     return plugin;
   }
+  if (const auto set_progress = reinterpret_cast<abi::SetProgress>(::dlsym(handle, abi::kProgressEntry)))
+    set_progress(progress_sink);
   plugin.backend = backend;
   return plugin;
 }
 
 }  // namespace
+
+void set_progress_sink(abi::ReportProgress sink) { progress_sink = sink; }
 
 std::string find_beside_library(const std::string& name) {
   for (const fs::path& folder : own_folders()) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gabbro/backend_abi.h"
+#include "src/base/progress_entry.h"
 
 namespace gabbro {
 
@@ -32,6 +33,10 @@ std::vector<PluginFile> plugin_files(const std::vector<std::filesystem::path>& f
 // The fault of GABBRO_PLUGIN_PATH, in one line that names it: not a folder, not readable, or without plugins.
 // Empty: nothing, or it is not set.
 std::string plugin_path_problem();
+
+// Receives what plugins report of work that takes long (src/base/progress_entry.h), one line at a time, on any thread.
+// Null, as at first: nothing. For plugins that are loaded later.
+void set_progress_sink(abi::ReportProgress sink);
 
 // The path of a helper program that is installed with the plugins; empty where it is not there.
 std::string find_beside_library(const std::string& name);

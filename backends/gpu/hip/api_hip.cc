@@ -95,7 +95,7 @@ void copy_peer(Queue* to, void* target, Context* from, const void* source, size_
 
 Module* load_module(Context* context) {
   context->use();
-  return new Module{.context = context, .code = hip::CodeObjects(context->architecture), .functions = {}};
+  return new Module(context);
 }
 
 void unload_module(Module* module) {
@@ -126,7 +126,7 @@ bool can_compile(Context*) { return hip::can_compile(); }
 Function* compile_function(Module* module, const std::string& name, const std::string& source) {
   if (Function* known = find_function(module, name.c_str())) return known;
   module->context->use();
-  module->code.add(name, source);
+  if (module->code.add(name, source) == nullptr) return nullptr;
   return find_function(module, name.c_str());
 }
 

@@ -1,6 +1,6 @@
 // The plugin's device code: one ELF file for each kernel source and target, each packed by zstd as a separate frame, so
-// that a device unpacks only what it loads. A text index is ahead of the frames. pack_code writes an archive in the
-// build; the plugin embeds it.
+// that a device unpacks only what it loads. A text index is ahead of the frames: a header with the number of images,
+// then for each "TARGET SOURCE BYTES FRAME_BYTES DICTIONARY". The build writes the archive (code_packer.h).
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,7 @@
 
 namespace gabbro::gpu::hip {
 
-struct CodeImage {
-  std::string target;  // "gfx1100", "gfx11-generic"
-  std::string source;  // "rms_norm", of kernels/rows/rms_norm.cc
-  std::string elf;
-};
-
-// Throws ApiError if an image is not an ELF file of its target, or is there twice.
-std::string pack_code(std::vector<CodeImage> images);
+inline constexpr std::string_view kArchiveHeader = "gabbro code 1";
 
 class CodeArchive {
  public:
@@ -27,6 +20,7 @@ class CodeArchive {
   explicit CodeArchive(std::string_view bytes);
 
   std::vector<std::string_view> targets() const;
+  std::vector<std::string_view> sources(std::string_view target) const;
   // The ELF file; nothing if the archive does not have it. Throws ApiError if it is damaged.
   std::optional<std::vector<char>> unpack(std::string_view target, std::string_view source) const;
 

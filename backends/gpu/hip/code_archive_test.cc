@@ -9,6 +9,7 @@
 #include <string>
 
 #include "backends/gpu/api.h"
+#include "backends/gpu/hip/code_packer.h"
 #include "backends/gpu/hip/code_target.h"
 #include "backends/gpu/hip/elf_target.h"
 #include "backends/gpu/hip/kernel_files.h"
@@ -83,6 +84,7 @@ TEST(CodeArchive, GivesBackEachImageOfEachTarget) {
                                         {"gfx90a", "cast", elf(0x53f)}});
   const CodeArchive archive(packed);
   EXPECT_THAT(archive.targets(), ElementsAre("gfx11-generic", "gfx1100", "gfx1101", "gfx90a"));
+  EXPECT_THAT(archive.sources("gfx1100"), ElementsAre("cast", "rms_norm"));
   EXPECT_EQ(unpacked(archive, "gfx1100", "rms_norm"), elf(0x41, common));
   EXPECT_EQ(unpacked(archive, "gfx1101", "rms_norm"), elf(0x46, common + "x"));
   EXPECT_EQ(unpacked(archive, "gfx11-generic", "rms_norm"), elf(0x1000054, common));

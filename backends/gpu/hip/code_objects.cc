@@ -3,144 +3,170 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <mutex>
-#include <thread>
+#include <array>
+#include <utility>
 
-#include "backends/gpu/code_cache.h"
+#include "backends/gpu/api.h"
 #include "backends/gpu/embedded_files.h"
+#include "backends/gpu/hip/code_archive.h"
+#include "backends/gpu/hip/compile_child.h"
 #include "backends/gpu/hip/kernel_compiler.h"
+#include "backends/gpu/hip/kernel_files.h"
+#include "backends/gpu/hip/progress.h"
 
 namespace gabbro::gpu::hip {
 namespace {
 
-// body(i) for each i below `count`, on as many threads as there are cores. Throws what was thrown first.
-template <class Body>
-void in_parallel(size_t count, const Body& body) {
-  std::atomic<size_t> next = 0;
-  std::exception_ptr failure;
-  std::mutex mutex;
-  const auto work = [&] {
-    for (size_t i = next++; i < count; i = next++) {
-      try {
-        body(i);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (failure == nullptr) failure = std::current_exception();
-        next = count;
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> threads(std::min<size_t>(count, std::max(1U, std::thread::hardware_concurrency())));
-    for (std::jthread& thread : threads) thread = std::jthread(work);
-  }
-  if (failure != nullptr) std::rethrow_exception(failure);
+// Loaded first: the smallest source, whose kernel every language model needs.
+constexpr std::string_view kFirstSource = "kernels/rows/rms_norm.cc";
+
+// Sources of language models, those that take longest to compile first (linear_batch: 50 s for gfx1201, softmax_topk:
+// 0.6 s). Where one of kBeginnings is compiled, which is needed when weights are packed or the first step is planned,
+// the others are begun.
+constexpr auto kCompanions = std::to_array<std::string_view>({
+    "kernels/linear/linear_batch.cc",
+    "kernels/linear/linear_tiled.cc",
+    "kernels/linear/linear_small_batch_q.cc",
+    "kernels/elementwise/elementwise.cc",
+    "kernels/rows/reduce.cc",
+    "kernels/linear/linear_decode_q.cc",
+    "kernels/elementwise/cast.cc",
+    "kernels/attention/attention_decode.cc",
+    "kernels/linear/convert_f16.cc",
+    "kernels/attention/attention_decode_matrix.cc",
+    "kernels/attention/attention_tiled.cc",
+    "kernels/attention/rope_kv.cc",
+    "kernels/rows/read_rows.cc",
+    "kernels/rows/softmax_topk.cc",
+});
+constexpr auto kBeginnings = std::to_array<std::string_view>(
+    {"kernels/linear/pack.cc", "kernels/rows/read_rows.cc", "kernels/attention/rope_kv.cc"});
+
+const CodeArchive& archive() {
+  static const CodeArchive archive(code_images().empty() ? std::string_view() : code_images().front().text());
+  return archive;
 }
 
 CodeCache cache_for(const std::string& architecture) {
   return {architecture, fmt::format("hip{}", runtime().version()), kernel_sources()};
 }
 
-// "norm" of "kernels/rows/rms_norm.cc".
-std::string stem_of(std::string_view path) {
-  path.remove_prefix(path.rfind('/') + 1);
-  return std::string(path.substr(0, path.find('.')));
+// Errors of a runtime that does not take a code object: one of another target or format, or of a generic target, which
+// runtimes before ROCm 6.3 do not know.
+bool is_refusal(hipError_t result) {
+  return result == hipErrorNoBinaryForGpu || result == hipErrorInvalidValue || result == hipErrorInvalidImage ||
+         result == hipErrorInvalidKernelFile || result == hipErrorSharedObjectInitFailed;
 }
 
 }  // namespace
 
-CodeChoice built_code(std::string_view architecture) {
-  std::vector<std::string_view> built;
-  for (std::string_view rest = GABBRO_ROCM_TARGETS; !rest.empty();) {
-    const size_t end = std::min(rest.find(' '), rest.size());
-    built.push_back(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return choose_code(architecture, built);
-}
+CodeChoice built_code(std::string_view architecture) { return choose_code(architecture, archive().targets()); }
 
-CodeObjects::CodeObjects(const std::string& architecture) : architecture_(architecture) {
-  const CodeChoice choice = built_code(architecture);
-  try {
-    if (choice.kind != CodeKind::kCompiled && load_images()) {
-      description_ = description_of(choice);
-    } else {
-      load_compiled(architecture);
-    }
-  } catch (...) {
-    for (hipModule_t module : modules_) static_cast<void>(runtime().hipModuleUnload_(module));
-    throw;
-  }
+CodeObjects::CodeObjects(const std::string& architecture)
+    : architecture_(architecture),
+      cache_(cache_for(architecture)),
+      choice_(built_code(architecture)),
+      compilations_(
+          [this](const std::string& source, const std::atomic<bool>& cancel) { return compile(source, {}, &cancel); }) {
+  load(kFirstSource);
 }
 
 CodeObjects::~CodeObjects() {
-  for (hipModule_t module : modules_) static_cast<void>(runtime().hipModuleUnload_(module));
+  for (const auto& [name, loaded] : modules_) static_cast<void>(runtime().hipModuleUnload_(loaded.module));
 }
 
-// False where this runtime takes none of the plugin's code for the device: those before ROCm 6.3 know no generic
-// targets.
-bool CodeObjects::load_images() {
-  for (const EmbeddedFile& image : code_images()) {
-    hipModule_t module = nullptr;
-    const hipError_t result = runtime().hipModuleLoadData_(&module, image.data);
-    if (result == hipErrorNoBinaryForGpu && modules_.empty()) return false;
-    runtime().check(result, fmt::format("loading the kernels of {}", image.name));
-    modules_.push_back(module);
+hipModule_t CodeObjects::load(std::string_view source) {
+  if (const auto known = modules_.find(source); known != modules_.end()) return known->second.module;
+  Loaded loaded;
+  if (choice_.kind == CodeKind::kCompiled || !load_built(source, loaded)) {
+    begin_companions(source);
+    load_compiled(std::string(stem_of(source)), loaded, [&] { return compilations_.take(std::string(source)); });
   }
+  return modules_.emplace(source, std::move(loaded)).first->second.module;
+}
+
+// False if the runtime refuses the plugin's code.
+bool CodeObjects::load_built(std::string_view source, Loaded& loaded) {
+  auto code = archive().unpack(choice_.target, stem_of(source));
+  if (!code) {
+    throw ApiError(abi::StatusCode::kFailed,
+                   fmt::format("rocm: the plugin has no code of {} for {}", source, choice_.target));
+  }
+  loaded.code = std::move(*code);
+  const hipError_t result = runtime().hipModuleLoadData_(&loaded.module, loaded.code.data());
+  if (is_refusal(result)) {
+    refusal_ = fmt::format("the runtime refuses the plugin's {} kernels ({})", choice_.target,
+                           runtime().hipGetErrorString_(result));
+    choice_ = {.kind = CodeKind::kCompiled, .target = std::string(target_of(architecture_))};
+    return false;
+  }
+  runtime().check(result, fmt::format("loading the kernels of {}", source));
   return true;
 }
 
-void CodeObjects::load_compiled(const std::string& architecture) {
-  const CodeCache cache = cache_for(architecture);
-  std::vector<const EmbeddedFile*> sources;
-  for (const EmbeddedFile& file : kernel_sources()) {
-    if (std::string_view(file.name).ends_with(".cc")) sources.push_back(&file);
-  }
-  compiled_.resize(sources.size());
-  std::atomic<bool> kept = true;
-  in_parallel(sources.size(), [&](size_t i) {
-    const std::string name = stem_of(sources[i]->name);
-    if (auto code = cache.load(name)) {
-      compiled_[i] = std::move(*code);
-    } else {
-      compiled_[i] = compile_kernels(*sources[i], architecture);
-      if (!cache.store(name, compiled_[i])) kept = false;
+void CodeObjects::load_compiled(const std::string& name, Loaded& loaded,
+                                const std::function<std::vector<char>()>& compile) {
+  if (auto code = cache_.load(name)) {
+    loaded.code = std::move(*code);
+  } else {
+    if (!hip::can_compile()) {
+      throw ApiError(abi::StatusCode::kFailed,
+                     fmt::format("rocm: {}, and there is no libhiprtc to compile them",
+                                 refusal_.empty() ? "the plugin has no kernels for " + architecture_ : refusal_));
     }
-  });
-  for (size_t i = 0; i < sources.size(); ++i) {
-    hipModule_t module = nullptr;
-    runtime().check(runtime().hipModuleLoadData_(&module, compiled_[i].data()),
-                    fmt::format("loading the compiled {}", sources[i]->name));
-    modules_.push_back(module);
+    loaded.code = compile();
   }
-  const std::string folder = cache.folder().empty() ? "$GABBRO_HOME" : cache.folder();
-  description_ = kept ? fmt::format("kernels compiled here for {}, kept in {}", architecture, folder)
-                      : fmt::format("kernels compiled here for {}; {} cannot be written, so each start compiles them",
-                                    architecture, folder);
-}
-
-void CodeObjects::add(const std::string& name, const std::string& source) {
-  const CodeCache cache = cache_for(architecture_);
-  std::optional<std::vector<char>> code = cache.load(name);
-  if (!code) {
-    code = compile_kernels({name.c_str(), source.c_str(), source.size()}, architecture_);
-    cache.store(name, *code);
-  }
-  compiled_.push_back(std::move(*code));
-  hipModule_t module = nullptr;
-  runtime().check(runtime().hipModuleLoadData_(&module, compiled_.back().data()),
+  runtime().check(runtime().hipModuleLoadData_(&loaded.module, loaded.code.data()),
                   fmt::format("loading the compiled {}", name));
-  modules_.push_back(module);
 }
 
-hipFunction_t CodeObjects::find(const char* name) const {
-  for (hipModule_t module : modules_) {
-    hipFunction_t function = nullptr;
-    if (runtime().hipModuleGetFunction_(&function, module, name) == hipSuccess) return function;
+// Called by the threads of compilations_ too.
+std::vector<char> CodeObjects::compile(const std::string& source, std::string_view text,
+                                       const std::atomic<bool>* cancel) {
+  report_progress(fmt::format("compiling {} for {}", stem_of(source), architecture_));
+  std::vector<char> code = compile_in_child(HelperProgram::next_to_plugin(), architecture_, source, text, cancel);
+  if (!cache_.store(std::string(stem_of(source)), code)) cached_ = false;
+  return code;
+}
+
+void CodeObjects::begin_companions(std::string_view source) {
+  if (std::ranges::count(kBeginnings, source) == 0 || !hip::can_compile() || std::exchange(companions_begun_, true))
+    return;
+  for (const std::string_view companion : kCompanions) {
+    if (companion != source && !modules_.contains(companion) && !cache_.load(std::string(stem_of(companion))))
+      compilations_.begin(std::string(companion));
   }
-  return nullptr;
+}
+
+hipFunction_t CodeObjects::find(const std::string& kernel) {
+  const std::string_view source = source_of_kernel(kernel);
+  hipModule_t module = nullptr;
+  if (!source.empty()) {
+    module = load(source);
+  } else if (const auto added = modules_.find(kernel); added != modules_.end()) {
+    module = added->second.module;
+  } else {
+    return nullptr;
+  }
+  hipFunction_t function = nullptr;
+  return runtime().hipModuleGetFunction_(&function, module, kernel.c_str()) == hipSuccess ? function : nullptr;
+}
+
+hipFunction_t CodeObjects::add(const std::string& name, const std::string& source) {
+  Loaded loaded;
+  load_compiled(name, loaded, [&] { return compile(name, source, nullptr); });
+  modules_.insert_or_assign(name, std::move(loaded));
+  return find(name);
+}
+
+std::string CodeObjects::description() const {
+  if (choice_.kind != CodeKind::kCompiled) return description_of(choice_);
+  const std::string folder = cache_.folder().empty() ? "$GABBRO_HOME" : cache_.folder();
+  const std::string text =
+      cached_ ? fmt::format("kernels compiled here for {}, cached in {}", architecture_, folder)
+              : fmt::format("kernels compiled here for {}; {} cannot be written, so each start compiles them",
+                            architecture_, folder);
+  return refusal_.empty() ? text : fmt::format("{}; {}", refusal_, text);
 }
 
 }  // namespace gabbro::gpu::hip

@@ -24,8 +24,7 @@ class Compiler {
   static const Compiler& get() {
     const Compiler& compiler = open();
     if (!compiler.works_) {
-      throw ApiError(StatusCode::kFailed,
-                     "rocm: the plugin has no code for this device, and there is no libhiprtc to compile it");
+      throw ApiError(StatusCode::kFailed, "there is no libhiprtc");
     }
     return compiler;
   }
@@ -43,7 +42,7 @@ class Compiler {
 
   void check(hiprtcResult result, const char* doing, const char* file) const {
     if (result == HIPRTC_SUCCESS) return;
-    throw ApiError(StatusCode::kFailed, fmt::format("rocm: {} {}: {}", doing, file, error_text(result)));
+    throw ApiError(StatusCode::kFailed, fmt::format("{} {}: {}", doing, file, error_text(result)));
   }
 
  private:
@@ -92,8 +91,7 @@ std::vector<char> compile_kernels(const EmbeddedFile& source, const std::string&
   const std::string offload = "--offload-arch=" + architecture;
   const std::array options = {offload.c_str(), "-std=c++20", "-O3"};
   if (compiler.compile(program.get(), static_cast<int>(options.size()), options.data()) != HIPRTC_SUCCESS) {
-    throw ApiError(StatusCode::kFailed, fmt::format("rocm: compiling {} for {}: {}", source.name, architecture,
-                                                    first_error(compiler, program.get())));
+    throw ApiError(StatusCode::kFailed, first_error(compiler, program.get()));
   }
   size_t bytes = 0;
   compiler.check(compiler.code_size(program.get(), &bytes), "taking the code of", source.name);

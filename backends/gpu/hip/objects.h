@@ -44,6 +44,7 @@ struct Function {
   uint32_t resident_blocks = 0;
 };
 struct Module {
+  explicit Module(Context* own) : context(own), code(own->architecture) {}
   Context* context;
   hip::CodeObjects code;
   std::unordered_map<std::string, std::unique_ptr<Function>> functions;

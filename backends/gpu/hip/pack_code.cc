@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/gpu/hip/code_archive.h"
+#include "backends/gpu/hip/code_packer.h"
 
 namespace {
 

@@ -1,22 +1,11 @@
-// Runs a program for a limited time and keeps what it says. For programs that may hang where not even a kill reaches
-// them (in a kernel driver): then they are left behind, and the caller goes on.
+// Programs that may hang, run for a limited time (src/base/child_process.h).
 #pragma once
 
-#include <chrono>
-#include <string>
-#include <vector>
+#include "src/base/child_process.h"
 
 namespace gabbro::discovery {
 
-struct ChildResult {
-  bool started = false;
-  bool timed_out = false;
-  bool succeeded = false;  // ended by itself with exit code 0
-  std::string ending;      // "exit code 1", "signal 6 (Aborted)", or why it did not start
-  std::string output;      // standard output and error, at most 64 KiB
-};
-
-// `command`: the program's path and its arguments. The environment is passed on; standard input is empty.
-ChildResult run_child(const std::vector<std::string>& command, std::chrono::milliseconds limit);
+using gabbro::ChildResult;
+using gabbro::run_child;
 
 }  // namespace gabbro::discovery

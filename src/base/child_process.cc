@@ -1,4 +1,4 @@
-#include "src/backend/discovery/child_process.h"
+#include "src/base/child_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 #include <cstring>
 #include <thread>
 
-namespace gabbro::discovery {
+namespace gabbro {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -44,20 +44,23 @@ int spawn(const std::vector<std::string>& command, int output, pid_t& child) {
   return error;
 }
 
-// Reads until the other end is closed. False when the deadline came first.
-bool collect(int descriptor, Clock::time_point deadline, std::string& output) {
+// Reads until the other end is closed. False when the deadline or the cancellation came first.
+bool collect(int descriptor, Clock::time_point deadline, const std::atomic<bool>* cancel, std::string& output) {
+  constexpr int64_t kCancelStep = 50;  // ms
   std::array<char, 4096> buffer;
-  while (true) {
+  while (cancel == nullptr || !*cancel) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    const int64_t step = cancel == nullptr ? left : std::min<int64_t>(left, kCancelStep);
     pollfd waiting = {descriptor, POLLIN, 0};
-    const int ready = left > 0 ? ::poll(&waiting, 1, static_cast<int>(left)) : 0;
-    if (ready < 0 && errno == EINTR) continue;
+    const int ready = left > 0 ? ::poll(&waiting, 1, static_cast<int>(step)) : 0;
+    if ((ready < 0 && errno == EINTR) || (ready == 0 && step < left)) continue;
     if (ready <= 0) return false;
     const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return true;
     output.append(buffer.data(), std::min(static_cast<size_t>(got), kMostOutput - output.size()));
   }
+  return false;
 }
 
 constexpr int kUnknownStatus = 0xffff;  // neither an exit nor a signal
@@ -84,7 +87,8 @@ std::string ending_of(int status) {
 
 }  // namespace
 
-ChildResult run_child(const std::vector<std::string>& command, std::chrono::milliseconds limit) {
+ChildResult run_child(const std::vector<std::string>& command, std::chrono::milliseconds limit,
+                      const std::atomic<bool>* cancel) {
   ChildResult result;
   std::array<int, 2> ends;
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
@@ -100,7 +104,7 @@ ChildResult run_child(const std::vector<std::string>& command, std::chrono::mill
     return result;
   }
   result.started = true;
-  result.timed_out = !collect(ends[0], Clock::now() + limit, result.output);
+  result.timed_out = !collect(ends[0], Clock::now() + limit, cancel, result.output);
   ::close(ends[0]);
   int status = 0;
   const bool ended = !result.timed_out && reap(child, Clock::now() + kGrace, status);
@@ -113,4 +117,4 @@ ChildResult run_child(const std::vector<std::string>& command, std::chrono::mill
   return result;
 }
 
-}  // namespace gabbro::discovery
+}  // namespace gabbro

@@ -1,0 +1,13 @@
+// Tasks of a child process (helper_process.h): gabbro_probe opens the plugin and calls gabbro_task.
+//   compile SOURCE ARCHITECTURE OUTPUT [TEXT]   compiles a source of kernels/, or the file TEXT under that name
+//   images                                      checks the plugin's code and lists its targets
+#pragma once
+
+#include <string_view>
+
+namespace gabbro::gpu::hip {
+
+// Ahead of the one line of standard output that says why a task failed.
+inline constexpr std::string_view kErrorKey = "error=";
+
+}  // namespace gabbro::gpu::hip
