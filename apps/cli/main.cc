@@ -56,7 +56,7 @@ void log_skipped_plugins() {
   }
 }
 
-// A line of its own, also where a progress bar is being drawn.
+// Erases a progress bar on this line first.
 void say_progress(const char* line) {
   say(fmt::format("{}gabbro: {}\n", is_terminal(STDERR_FILENO) ? "\r\x1b[K" : "", line));
 }

@@ -1,6 +1,6 @@
-// Files inside a plugin: the compiled kernels (for CUDA an image for each source file of kernels/, for ROCm one archive,
-// hip/code_archive.h); and, where kernels can be compiled at run time, their source. The build writes the tables
-// (embedded_files.cmake).
+// Files inside a plugin: the compiled kernels (for CUDA an image for each source file of kernels/, for ROCm one
+// archive, hip/code_archive.h); and, where kernels can be compiled at run time, their source. The build writes the
+// tables (embedded_files.cmake).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Which source of kernels/ defines a kernel. The build writes the table (kernel_names.cmake).
+// Sources of kernels/ and the kernels that they define. The build writes the table (kernel_names.cmake).
 #pragma once
 
 #include <span>

@@ -7,7 +7,7 @@ foreach(source IN LISTS sources)
 endforeach()
 set(input ${OUTPUT}.names.cc)
 file(WRITE ${input} "${all}")
-execute_process(COMMAND ${COMPILER} -std=c++20 -w -E -P -I${ROOT} -I${ROOT}/include ${input}
+execute_process(COMMAND ${COMPILER} -std=c++20 -w -E -P -DGABBRO_SIM_WAVE=32 -I${ROOT} -I${ROOT}/include ${input}
   OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX MATCHALL "gabbro_kernel_name\\([a-z0-9_]+, \"[^\"]*\"\\)" marks "${text}")
 set(rows "")

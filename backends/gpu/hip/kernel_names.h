@@ -1,7 +1,6 @@
 // Read by kernel_names.cmake's preprocessor run only: the macros that define kernels leave a mark with the name.
 #pragma once
 
-#define GABBRO_SIM_WAVE 32
 #include "backends/gpu/sim/vocabulary.h"
 
 #undef GPU_KERNEL
