@@ -78,6 +78,8 @@ class MakeContext {
   const api::Function* compiled(const std::string& name, const std::string& source) const;
   // The vendor's libraries that may be asked for products, in that order.
   std::vector<std::string> libraries() const { return api::product_libraries(context_); }
+  // Whether they are used for shapes without a measurement.
+  bool trusts_libraries() const { return api::trusts_product_libraries(context_); }
   // Null where the library is missing, or does not take the product.
   std::shared_ptr<const api::Gemm> product(const std::string& library, const api::GemmShape& shape) const;
   // The vendor's libraries that may be asked for convolutions, and the same of them.

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <fstream>
 
-// compile SOURCE ARCHITECTURE OUTPUT [TEXT]
+// compile SOURCE ARCHITECTURE OUTPUT [TEXT], products WORD
 extern "C" __attribute__((visibility("default"))) int gabbro_task(int count, const char* const* words) {
   const char* const source = words[1];
   if (std::strstr(source, "crash") != nullptr) {
@@ -16,6 +16,10 @@ extern "C" __attribute__((visibility("default"))) int gabbro_task(int count, con
   if (std::strstr(source, "hang") != nullptr) ::pause();
   if (std::strstr(source, "refused") != nullptr) {
     std::printf("error=%s:7: error: no such register\n", source);
+    return 1;
+  }
+  if (std::strstr(source, "fault") != nullptr) {
+    std::printf("fault=rocm: waiting for the device: illegal memory access\n");
     return 1;
   }
   if (std::strstr(source, "silent") != nullptr) return 0;

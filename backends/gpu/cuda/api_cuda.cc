@@ -576,6 +576,12 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
 
 std::vector<std::string> product_libraries(Context*) { return {kCublas}; }
 
+bool trusts_product_libraries(Context*) { return true; }
+
+std::string library_problem(Context* context, const std::string& library) {
+  return library_version(context, library).empty() ? "it is missing or does not work on this device" : "";
+}
+
 std::string library_version(Context* context, const std::string& library) {
   context->use();
   return library == kCublas ? cublas_version() : library == kCudnn ? cudnn_version() : "";

@@ -192,6 +192,32 @@ bool check_kernels(GpuDevice& device, abi::CheckResult& result) {
   return true;
 }
 
+// Which of the vendor's libraries multiply matrices, and why the others do not.
+bool check_products(GpuDevice& device, abi::CheckResult& result) {
+  const std::vector<std::string> libraries = api::product_libraries(device.context());
+  if (libraries.empty()) return false;
+  std::string used, unused;
+  for (const std::string& library : libraries) {
+    const std::string problem = api::library_problem(device.context(), library);
+    std::string& list = problem.empty() ? used : unused;
+    if (!list.empty()) list += problem.empty() ? ", " : "; ";
+    list += problem.empty() ? fmt::format("{} {}", library, api::library_version(device.context(), library))
+                            : fmt::format("not {}: {}", library, problem);
+  }
+  const bool trusted = api::trusts_product_libraries(device.context());
+  if (used.empty()) {
+    answer(result, trusted ? CheckStatus::kWarning : CheckStatus::kOk,
+           "Gabbro's own kernels multiply matrices, " + unused,
+           trusted ? "install a library for faster prompts; without one Gabbro's own kernels do it" : "");
+    return true;
+  }
+  const std::string text =
+      fmt::format("{} may multiply matrices{}{}", used, trusted ? "" : " of shapes that were measured (gabbro tune)",
+                  unused.empty() ? "" : "; " + unused);
+  answer(result, CheckStatus::kOk, text);
+  return true;
+}
+
 // The routes from every other device of the backend, and the way through the host, which has to work anyhow.
 bool check_peer_copies(GpuDevice& device, abi::CheckResult& result) {
   constexpr size_t kBytes = 16 * kMiB + 1;
@@ -249,6 +275,7 @@ struct Check {
 constexpr Check kChecks[] = {
     {"code-objects", check_code_objects}, {"kernels", check_kernels},         {"peer-copies", check_peer_copies},
     {"allocator", check_allocator},       {"host-copies", check_host_copies}, {"bandwidth", check_bandwidth},
+    {"products", check_products},
 };
 
 }  // namespace

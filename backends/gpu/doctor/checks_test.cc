@@ -43,6 +43,29 @@ TEST_F(Checks, AllIsWell) {
   }
 }
 
+TEST_F(Checks, ProductsNamesTheLibrariesAndWhatIsMissing) {
+  const auto found = [](const char* libraries, bool distrusted = false) {
+    ::setenv("GABBRO_SIM_PRODUCTS", libraries, 1);
+    if (distrusted) ::setenv("GABBRO_SIM_DISTRUSTS_PRODUCTS", "1", 1);
+    abi::CheckResult result;
+    EXPECT_EQ(run("products", result).code, StatusCode::kOk);
+    ::unsetenv("GABBRO_SIM_PRODUCTS");
+    ::unsetenv("GABBRO_SIM_DISTRUSTS_PRODUCTS");
+    return std::string(result.status == CheckStatus::kOk        ? "ok: "
+                       : result.status == CheckStatus::kWarning ? "warning: "
+                                                                : "error: ") +
+           result.summary;
+  };
+  EXPECT_EQ(found("1"), "ok: simulated library 1.0 may multiply matrices");
+  EXPECT_EQ(found("missing,1"), "ok: simulated library 1.0 may multiply matrices; not missing library: it is missing");
+  EXPECT_EQ(found("1", true),
+            "ok: simulated library 1.0 may multiply matrices of shapes that were measured (gabbro tune)");
+  EXPECT_EQ(found("missing"), "warning: Gabbro's own kernels multiply matrices, not missing library: it is missing");
+  EXPECT_EQ(found("missing", true), "ok: Gabbro's own kernels multiply matrices, not missing library: it is missing");
+  abi::CheckResult none;
+  EXPECT_EQ(run("products", none).code, StatusCode::kUnsupported) << "a backend without libraries";
+}
+
 TEST_F(Checks, UnknownOnes) {
   abi::CheckResult result;
   for (const char* id : {"", "no such check", "bandwidth"}) {  // the simulator's memory has no bandwidth

@@ -19,7 +19,8 @@ namespace {
 
 hip::ProductLibraries& libraries_of(Context* context) {
   context->use();
-  if (context->products == nullptr) context->products = std::make_unique<hip::ProductLibraries>(context->architecture);
+  if (context->products == nullptr)
+    context->products = std::make_unique<hip::ProductLibraries>(context->device, context->architecture);
   return *context->products;
 }
 
@@ -145,6 +146,12 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
 }
 
 std::vector<std::string> product_libraries(Context* context) { return libraries_of(context).names(); }
+
+bool trusts_product_libraries(Context* context) { return libraries_of(context).are_trusted(); }
+
+std::string library_problem(Context* context, const std::string& library) {
+  return libraries_of(context).problem(library);
+}
 
 std::string library_version(Context* context, const std::string& library) {
   if (library == kMiopen) return hip::miopen_version();

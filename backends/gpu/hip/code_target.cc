@@ -30,6 +30,10 @@ std::string_view generic_target(std::string_view target) {
   return found == kGenerics.end() || target.empty() ? std::string_view() : found->name;
 }
 
+bool is_rdna(std::string_view target) {
+  return target.starts_with("gfx10") || target.starts_with("gfx11") || target.starts_with("gfx12");
+}
+
 CodeChoice choose_code(std::string_view architecture, std::span<const std::string_view> built) {
   const std::string_view target = target_of(architecture), generic = generic_target(target);
   if (std::ranges::count(built, target) > 0) return {CodeKind::kExact, std::string(target)};

@@ -14,6 +14,9 @@ std::string_view target_of(std::string_view architecture);
 // table "Generic Processors" of LLVM's user guide for AMDGPU.
 std::string_view generic_target(std::string_view target);
 
+// Whether the target is RDNA: gfx10, gfx11 or gfx12.
+bool is_rdna(std::string_view target);
+
 enum class CodeKind { kExact, kGeneric, kCompiled };
 
 struct CodeChoice {

@@ -25,6 +25,11 @@ TEST(CodeTarget, GenericTargets) {
   for (const char* target : {"gfx908", "gfx90a", "gfx1250", "gfx11", "gfx", ""}) EXPECT_EQ(generic_target(target), "");
 }
 
+TEST(CodeTarget, Rdna) {
+  for (const char* target : {"gfx1010", "gfx1030", "gfx1100", "gfx1151", "gfx1201"}) EXPECT_TRUE(is_rdna(target));
+  for (const char* target : {"gfx906", "gfx90a", "gfx942", "gfx950", ""}) EXPECT_FALSE(is_rdna(target));
+}
+
 TEST(CodeTarget, ExactThenGenericThenCompiled) {
   const auto described = [](std::string_view architecture, std::initializer_list<std::string_view> built) {
     const CodeChoice choice = choose_code(architecture, {built.begin(), built.size()});

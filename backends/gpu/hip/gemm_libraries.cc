@@ -1,120 +1,68 @@
 #include "backends/gpu/hip/gemm_libraries.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstddef>
+#include <chrono>
 #include <cstdlib>
+#include <iterator>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "backends/gpu/hip/code_target.h"
+#include "backends/gpu/hip/helper_process.h"
+#include "backends/gpu/hip/product_words.h"
+#include "backends/gpu/hip/progress.h"
 #include "backends/gpu/hip/runtime.h"
-#include "src/base/half.h"
+#include "backends/gpu/hip/task.h"
 
 namespace gabbro::gpu::hip {
 namespace {
 
-// The bits of the number, rounded to the dtype.
-uint32_t bits_of(float value, DType dtype) {
-  if (dtype == DType::f32) return std::bit_cast<uint32_t>(value);
-  return dtype == DType::f16 ? float_to_half_bits(value) : float_to_bfloat_bits(value);
-}
+constexpr std::chrono::seconds kCheckLimit{120};  // hipBLASLt reads up to a GB of kernels from a slow disk
 
-// A small product of whole numbers, with which a library shows that it works on this device before it is used.
-class Trial {
- public:
-  Trial(hipStream_t stream, DType dtype, DType result) : stream_(stream), dtype_(dtype), result_(result) {}
-  ~Trial() {
-    if (memory_ != nullptr) static_cast<void>(runtime().hipFree_(memory_));
-  }
-  Trial(const Trial&) = delete;
-  Trial& operator=(const Trial&) = delete;
-
-  bool passes(ProductLibrary& library) {
-    const auto product = library.make({.dtype = dtype_,
-                                       .result = result_,
-                                       .rows = kRows,
-                                       .tokens = kTokens,
-                                       .depth = kDepth,
-                                       .w = {.step = kDepth},
-                                       .x = {.step = kDepth},
-                                       .y_step = kRows,
-                                       .alpha = 0.5f});
-    if (product == nullptr) return false;
-    const Runtime& hip = runtime();
-    const size_t factor_bytes = dtype_bytes(dtype_, (kRows + kTokens) * kDepth),
-                 result_bytes = dtype_bytes(result_, kRows * kTokens);
-    hip.check(hip.hipMalloc_(&memory_, factor_bytes + result_bytes), "allocating");
-    std::vector<std::byte> factors, expected;
-    for (int i = 0; i < (kRows + kTokens) * kDepth; ++i) append(factors, static_cast<float>(value(i)), dtype_);
-    for (int token = 0; token < kTokens; ++token) {
-      for (int row = 0; row < kRows; ++row) {
-        int sum = 0;  // exact, and so is half of it before it is rounded
-        for (int k = 0; k < kDepth; ++k) sum += value(row * kDepth + k) * value((kRows + token) * kDepth + k);
-        append(expected, 0.5f * static_cast<float>(sum), result_);
-      }
-    }
-    auto* const w = static_cast<std::byte*>(memory_);
-    std::vector<std::byte> found(result_bytes);
-    hip.check(hip.hipMemcpyHtoDAsync_(w, factors.data(), factor_bytes, stream_), "copying to the device");
-    product->run(stream_, {.w = w,
-                           .x = w + dtype_bytes(dtype_, kRows * kDepth),
-                           .addend = nullptr,
-                           .bias = nullptr,
-                           .y = w + factor_bytes});
-    hip.check(hip.hipMemcpyDtoHAsync_(found.data(), w + factor_bytes, result_bytes, stream_),
-              "copying from the device");
-    hip.check(hip.hipStreamSynchronize_(stream_), "waiting for the device");
-    return found == expected;
-  }
-
- private:
-  static constexpr int kRows = 48, kTokens = 32, kDepth = 64;
-  static int value(int i) { return i * 7 % 11 - 5; }
-  static void append(std::vector<std::byte>& bytes, float value, DType dtype) {
-    const uint32_t bits = bits_of(value, dtype);
-    const auto* first = reinterpret_cast<const std::byte*>(&bits);
-    bytes.insert(bytes.end(), first, first + dtype_bytes(dtype, 1));
-  }
-
-  hipStream_t stream_;
-  DType dtype_, result_;
-  void* memory_ = nullptr;
+struct Known {
+  std::string_view option;
+  const char* name;
+  std::shared_ptr<ProductLibrary> (*make)();
 };
+constexpr Known kKnown[] = {{"hipblaslt", "hipBLASLt", make_hipblaslt}, {"rocblas", "rocBLAS", make_rocblas}};
 
-bool works(ProductLibrary& library, hipStream_t stream, DType dtype, DType result) {
-  try {
-    return Trial(stream, dtype, result).passes(library);
-  } catch (const ApiError&) {
-    return false;
-  }
+// A product that each library takes: what decides whether it is used at all.
+constexpr GemmShape kFirstShape = {
+    .rows = 48, .tokens = 32, .depth = 64, .w = {.step = 64}, .x = {.step = 64}, .y_step = 48, .alpha = 0.5f};
+
+// Stores past 2 GiB are dropped by some releases for gfx950 (ROCm/hipBLASLt#2299).
+constexpr int64_t kTooManyBytes = int64_t{1} << 31;
+
+LibraryVerdicts verdicts_for(int device, const std::string& architecture) {
+  const hipDeviceProp_t properties = runtime().properties(device);
+  return {fmt::format("{} {}, {} units, HIP {}", architecture, properties.name, properties.multiProcessorCount,
+                      runtime().version()),
+          TuningFile(TuningFile::default_path())};
 }
 
 }  // namespace
 
-ProductLibraries::ProductLibraries(std::string_view architecture) : target_(target_of(architecture)) {
-  struct Known {
-    std::string_view option;
-    const char* name;
-    decltype(Entry::open) open;
-  };
-  constexpr Known kKnown[] = {{"hipblaslt", "hipBLASLt", open_hipblaslt}, {"rocblas", "rocBLAS", open_rocblas}};
+std::shared_ptr<ProductLibrary> make_product_library(std::string_view name) {
+  const auto known = std::ranges::find(kKnown, name, [](const Known& own) { return std::string_view(own.name); });
+  return known == std::end(kKnown) ? nullptr : known->make();
+}
+
+ProductLibraries::ProductLibraries(int device, const std::string& architecture)
+    : device_(device), target_(target_of(architecture)), verdicts_(verdicts_for(device, architecture)) {
   const char* wanted = std::getenv("GABBRO_ROCM_LIBRARIES");
-  std::string_view names = wanted == nullptr ? "hipblaslt,rocblas" : wanted;
+  are_chosen_ = wanted != nullptr;
+  std::string_view names = are_chosen_ ? wanted : "hipblaslt,rocblas";
   while (!names.empty()) {
     const std::string_view name = names.substr(0, names.find(','));
     names.remove_prefix(std::min(names.size(), name.size() + 1));
-    bool known = false;
-    for (const Known& own : kKnown) {
-      if (name != own.option) continue;
-      entries_.push_back({.name = own.name, .open = own.open, .opened = false, .library = nullptr, .works = {}});
-      known = true;
-    }
-    if (!known) {
+    const auto known = std::ranges::find(kKnown, name, &Known::option);
+    if (known == std::end(kKnown)) {
       throw ApiError(abi::StatusCode::kFailed,
                      fmt::format("rocm: GABBRO_ROCM_LIBRARIES names '{}'; there are hipblaslt and rocblas", name));
     }
+    entries_.push_back({.name = known->name, .identity = {}, .problem = {}, .library = nullptr});
   }
 }
 
@@ -137,10 +85,7 @@ void* Workspace::memory(hipStream_t stream) {
   return by_stream_.emplace(stream, memory).first->second;
 }
 
-ProductLibraries::~ProductLibraries() {
-  entries_.clear();
-  if (stream_ != nullptr) static_cast<void>(runtime().hipStreamDestroy_(stream_));
-}
+bool ProductLibraries::are_trusted() const { return are_chosen_ || !is_rdna(target_); }
 
 std::vector<std::string> ProductLibraries::names() const {
   std::vector<std::string> names;
@@ -148,36 +93,68 @@ std::vector<std::string> ProductLibraries::names() const {
   return names;
 }
 
+// Null if there is no such library that works.
 ProductLibraries::Entry* ProductLibraries::opened(std::string_view name) {
   const auto entry = std::ranges::find(entries_, name, &Entry::name);
   if (entry == entries_.end()) return nullptr;
-  if (!std::exchange(entry->opened, true)) entry->library = entry->open(target_);
-  return entry->library == nullptr ? nullptr : &*entry;
+  if (entry->library == nullptr) {
+    entry->library = make_product_library(entry->name);
+    entry->problem = open(*entry);
+  }
+  return entry->problem.empty() ? &*entry : nullptr;
 }
 
-ProductLibrary* ProductLibraries::for_dtypes(std::string_view name, DType dtype, DType result) {
-  Entry* entry = opened(name);
-  if (entry == nullptr) return nullptr;
-  const auto [tried, first] = entry->works.try_emplace({dtype, result}, false);
-  if (first) {
-    if (stream_ == nullptr) {
-      runtime().check(runtime().hipStreamCreateWithFlags_(&stream_, hipStreamNonBlocking), "creating a stream");
-    }
-    tried->second = works(*entry->library, stream_, dtype, result);
+std::string ProductLibraries::open(Entry& entry) {
+  if (std::string problem = entry.library->find(target_); !problem.empty()) return problem;
+  const std::filesystem::path file = entry.library->file();
+  std::error_code unknown;
+  entry.identity =
+      fmt::format("{} {} of {} bytes", entry.name, file.filename().string(), std::filesystem::file_size(file, unknown));
+  if (std::string problem = verdict(entry, "first product", kFirstShape); !problem.empty()) return problem;
+  return entry.library->start() ? "" : fmt::format("{} does not start on this device", file.string());
+}
+
+std::string ProductLibraries::verdict(const Entry& entry, const std::string& words, const GemmShape& shape) {
+  return verdicts_.problem(entry.identity, words, [&] { return check(entry.name, words, shape); });
+}
+
+std::optional<LibraryVerdict> ProductLibraries::check(const std::string& name, const std::string& words,
+                                                      const GemmShape& shape) const {
+  report_progress(fmt::format("trying {}: {}", name, words));
+  std::vector<std::string> task = {"products", std::to_string(device_), name};
+  std::ranges::move(words_of(shape), std::back_inserter(task));
+  try {
+    const HelperAnswer answer = run_helper(HelperProgram::next_to_plugin(), task, name, kCheckLimit);
+    if (answer.succeeded) return LibraryVerdict{};
+    if (answer.says(kUnknownKey)) return std::nullopt;
+    return LibraryVerdict{.problem = answer.problem, .is_fault = !answer.says(kErrorKey)};
+  } catch (const ApiError&) {  // there is no helper program
+    return std::nullopt;
   }
-  return tried->second ? entry->library.get() : nullptr;
 }
 
 std::string ProductLibraries::version(std::string_view name) {
   const std::lock_guard lock(mutex_);
-  const ProductLibrary* library = for_dtypes(name, DType::f16, DType::f32);
-  return library == nullptr ? "" : library->version();
+  const Entry* entry = opened(name);
+  return entry == nullptr ? "" : entry->library->version();
+}
+
+std::string ProductLibraries::problem(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  if (opened(name) != nullptr) {
+    const Entry& entry = *std::ranges::find(entries_, name, &Entry::name);
+    return verdicts_.fault(entry.identity);
+  }
+  const auto entry = std::ranges::find(entries_, name, &Entry::name);
+  return entry == entries_.end() ? "GABBRO_ROCM_LIBRARIES does not name it" : entry->problem;
 }
 
 std::unique_ptr<LibraryProduct> ProductLibraries::make(std::string_view name, const GemmShape& shape) {
   const std::lock_guard lock(mutex_);
-  ProductLibrary* library = for_dtypes(name, shape.dtype, shape.result);
-  return library == nullptr ? nullptr : library->make(shape);
+  if (result_bytes(shape) >= kTooManyBytes) return nullptr;
+  const Entry* entry = opened(name);
+  if (entry == nullptr || !verdict(*entry, class_of(shape), shape).empty()) return nullptr;
+  return entry->library->make(shape);
 }
 
 }  // namespace gabbro::gpu::hip

@@ -4,15 +4,17 @@
 
 #include <hip/hip_runtime_api.h>
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "backends/gpu/api.h"
+#include "backends/gpu/hip/library_verdicts.h"
 
 namespace gabbro::gpu::hip {
 
@@ -25,12 +27,18 @@ class LibraryProduct {
   virtual void run(hipStream_t stream, const api::GemmOperands& operands) const = 0;
 };
 
-// A library on one device. Its products hold on to it.
+// A library on one device. Its products hold on to it. The device is current in all functions.
 class ProductLibrary {
  public:
   virtual ~ProductLibrary() = default;
+  // Opens the library's file and looks for its kernels for `target`, without a call of the library, which might end the
+  // process. One line that says what is missing; empty if it is all there.
+  virtual std::string find(std::string_view target) = 0;
+  virtual std::filesystem::path file() const = 0;  // that find() opened
+  // Creates the library's handle, after find().
+  virtual bool start() = 0;
   virtual std::string version() const = 0;  // "5.2.0"
-  // Null where the library takes no such product. The device is current, as in all of these.
+  // Null if the library takes no such product.
   virtual std::unique_ptr<LibraryProduct> make(const GemmShape& shape) = 0;
 };
 
@@ -56,43 +64,49 @@ class Workspace {
   std::map<hipStream_t, void*> by_stream_;
 };
 
-// Null where there is no such library that has code for `target`.
-std::shared_ptr<ProductLibrary> open_hipblaslt(std::string_view target);
-std::shared_ptr<ProductLibrary> open_rocblas(std::string_view target);
+std::shared_ptr<ProductLibrary> make_hipblaslt();
+std::shared_ptr<ProductLibrary> make_rocblas();
+// "hipBLASLt" or "rocBLAS"; null for another name.
+std::shared_ptr<ProductLibrary> make_product_library(std::string_view name);
 
-// The libraries of a device that multiply correctly there. Each is opened when it is first asked for something, and
-// tried with a small product of each pair of dtypes before it is used for these.
+// The libraries of a device that multiply correctly there. Each is opened when it is first asked for something; the
+// first product of each class of shapes is computed in a child process (library_verdicts.h).
 class ProductLibraries {
  public:
-  // Throws where GABBRO_ROCM_LIBRARIES names what there is not.
-  explicit ProductLibraries(std::string_view architecture);
-  ~ProductLibraries();
-  ProductLibraries(const ProductLibraries&) = delete;
-  ProductLibraries& operator=(const ProductLibraries&) = delete;
+  // Throws if GABBRO_ROCM_LIBRARIES names an unknown library.
+  ProductLibraries(int device, const std::string& architecture);
 
   // The libraries that may be asked, in that order, as they write themselves: "hipBLASLt". None is opened.
   std::vector<std::string> names() const;
-  // Empty where there is no such library that works.
+  // Whether they are used for shapes without a measurement: on RDNA only if GABBRO_ROCM_LIBRARIES names them, since
+  // there they were seen to fault and to be slower (ROCm/rocm-libraries#5706, #8242, #9962).
+  bool are_trusted() const;
+  // Empty if there is no such library that works.
   std::string version(std::string_view name);
-  // Null where there is none, or it does not take the product.
+  // Why the library is not used, in one line; empty if it is.
+  std::string problem(std::string_view name);
+  // Null if there is none, or it does not take the product, or its result has 2 GiB or more.
   std::unique_ptr<LibraryProduct> make(std::string_view name, const GemmShape& shape);
 
  private:
   struct Entry {
     const char* name;
-    std::shared_ptr<ProductLibrary> (*open)(std::string_view target);
-    bool opened = false;
-    std::shared_ptr<ProductLibrary> library;
-    std::map<std::pair<DType, DType>, bool> works;  // for factors and results of these
+    std::string identity;  // with the file's name and size, which stand for the version
+    std::string problem;
+    std::shared_ptr<ProductLibrary> library;  // null until it was opened
   };
 
-  // Both with the mutex held, and null where there is no such library that works.
+  // All with the mutex held.
   Entry* opened(std::string_view name);
-  ProductLibrary* for_dtypes(std::string_view name, DType dtype, DType result);
+  std::string open(Entry& entry);
+  std::string verdict(const Entry& entry, const std::string& words, const GemmShape& shape);
+  std::optional<LibraryVerdict> check(const std::string& name, const std::string& words, const GemmShape& shape) const;
 
+  int device_;
   std::string target_;
-  hipStream_t stream_ = nullptr;  // for trials; rocBLAS asks for the state of the stream that it used before
+  bool are_chosen_ = false;
   std::mutex mutex_;
+  LibraryVerdicts verdicts_;
   std::vector<Entry> entries_;
 };
 

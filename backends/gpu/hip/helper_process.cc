@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kLongestLine = 160;
 
-// The line after `key` at the start of a line; empty without one.
+// The rest of the first line that begins with `key`; empty without one.
 std::string_view line_of(std::string_view output, std::string_view key) {
   while (!output.empty()) {
     const std::string_view line = output.substr(0, output.find('\n'));
@@ -42,6 +42,8 @@ HelperProgram HelperProgram::next_to_plugin() {
   return {.path = program, .plugin = plugin, .hip = hip_library().path};
 }
 
+bool HelperAnswer::says(std::string_view key) const { return !line_of(output, key).empty(); }
+
 HelperAnswer run_helper(const HelperProgram& program, const std::vector<std::string>& words, const std::string& what,
                         std::chrono::seconds limit, const std::atomic<bool>* cancel) {
   std::vector<std::string> command = {program.path, "task", program.plugin, program.hip};
@@ -49,9 +51,11 @@ HelperAnswer run_helper(const HelperProgram& program, const std::vector<std::str
   const ChildResult child = run_child(command, limit, cancel);
   HelperAnswer answer{.succeeded = child.succeeded, .problem = {}, .output = child.output};
   if (child.succeeded) return answer;
-  if (const std::string_view error = line_of(child.output, kErrorKey); !error.empty()) {
-    answer.problem = error;
-  } else if (!child.started) {
+  for (const std::string_view key : {kErrorKey, kFaultKey, kUnknownKey}) {
+    if (answer.problem.empty()) answer.problem = line_of(child.output, key);
+  }
+  if (!answer.problem.empty()) return answer;
+  if (!child.started) {
     answer.problem = fmt::format("{} cannot be started: {}", program.path, child.ending);
   } else if (cancel != nullptr && *cancel) {
     answer.problem = what + " was canceled";

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gabbro::gpu::hip {
@@ -22,6 +23,8 @@ struct HelperAnswer {
   bool succeeded = false;
   std::string problem;  // one line, if it did not succeed: "the compiler crashed: signal 11 (Segmentation fault)"
   std::string output;   // what the task printed
+
+  bool says(std::string_view key) const;  // whether a line of the output begins with the key
 };
 
 // Runs the task `words`. `what` is the subject of `problem`: "the compiler". Kills the child at the limit, or when

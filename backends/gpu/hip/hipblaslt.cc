@@ -38,18 +38,19 @@ class Hipblaslt final : public ProductLibrary, public std::enable_shared_from_th
   Hipblaslt(const Hipblaslt&) = delete;
   Hipblaslt& operator=(const Hipblaslt&) = delete;
 
-  bool open(std::string_view target) {
+  std::string find(std::string_view target) override {
     // The one of ROCm 7; that of ROCm 6 has another binary interface.
-    if (runtime().version() / 10000000 < 7) return false;
+    if (runtime().version() / 10000000 < 7) return "it needs ROCm 7";
     void* library = open_library({"libhipblaslt.so.1"});
-    if (library == nullptr) return false;
+    if (library == nullptr) return "there is no libhipblaslt.so.1: install hipblaslt of the same ROCm release";
 #define GABBRO_APPLY(function) \
-  if (!find_function(library, #function, function##_)) return false;
+  if (!find_function(library, #function, function##_)) return file().string() + " has no " #function;
     GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
-    const auto folders = tensile_folders(path_of(reinterpret_cast<void*>(hipblasLtCreate_)), "hipblaslt",
-                                         std::getenv("HIPBLASLT_TENSILE_LIBPATH"));
-    if (!has_tensile_files(folders, target)) return false;
+    return missing_tensile_files(file(), "hipblaslt", std::getenv("HIPBLASLT_TENSILE_LIBPATH"), target);
+  }
+  std::filesystem::path file() const override { return path_of(reinterpret_cast<void*>(hipblasLtCreate_)); }
+  bool start() override {
     workspace_ = Workspace::make();
     return workspace_ != nullptr && hipblasLtCreate_(&handle) == HIPBLAS_STATUS_SUCCESS;
   }
@@ -188,9 +189,6 @@ std::unique_ptr<LibraryProduct> Hipblaslt::make(const GemmShape& shape) {
 
 }  // namespace
 
-std::shared_ptr<ProductLibrary> open_hipblaslt(std::string_view target) {
-  auto library = std::make_shared<Hipblaslt>();
-  return library->open(target) ? library : nullptr;
-}
+std::shared_ptr<ProductLibrary> make_hipblaslt() { return std::make_shared<Hipblaslt>(); }
 
 }  // namespace gabbro::gpu::hip

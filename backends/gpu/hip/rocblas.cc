@@ -39,18 +39,20 @@ class Rocblas final : public ProductLibrary, public std::enable_shared_from_this
   Rocblas(const Rocblas&) = delete;
   Rocblas& operator=(const Rocblas&) = delete;
 
-  bool open(std::string_view target) {
-    // Each release of rocBLAS goes with one of the runtime.
-    const bool older = runtime().version() / 10000000 < 7;
-    void* library = open_library({older ? "librocblas.so.4" : "librocblas.so.5"});
-    if (library == nullptr) return false;
+  std::string find(std::string_view target) override {
+    // Releases of rocBLAS belong to releases of the runtime.
+    const char* const name = runtime().version() / 10000000 < 7 ? "librocblas.so.4" : "librocblas.so.5";
+    void* library = open_library({name});
+    if (library == nullptr)
+      return fmt::format("there is no {}: install rocblas (Debian: librocblas5) of the same ROCm release", name);
 #define GABBRO_APPLY(function) \
-  if (!find_function(library, #function, function##_)) return false;
+  if (!find_function(library, #function, function##_)) return file().string() + " has no " #function;
     GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
-    const auto folders = tensile_folders(path_of(reinterpret_cast<void*>(rocblas_create_handle_)), "rocblas",
-                                         std::getenv("ROCBLAS_TENSILE_LIBPATH"));
-    if (!has_tensile_files(folders, target)) return false;
+    return missing_tensile_files(file(), "rocblas", std::getenv("ROCBLAS_TENSILE_LIBPATH"), target);
+  }
+  std::filesystem::path file() const override { return path_of(reinterpret_cast<void*>(rocblas_create_handle_)); }
+  bool start() override {
     workspace_ = Workspace::make();
     // Without atomics the same product gives the same bits each time.
     return workspace_ != nullptr && rocblas_create_handle_(&handle) == rocblas_status_success &&
@@ -133,9 +135,6 @@ std::unique_ptr<LibraryProduct> Rocblas::make(const GemmShape& shape) {
 
 }  // namespace
 
-std::shared_ptr<ProductLibrary> open_rocblas(std::string_view target) {
-  auto library = std::make_shared<Rocblas>();
-  return library->open(target) ? library : nullptr;
-}
+std::shared_ptr<ProductLibrary> make_rocblas() { return std::make_shared<Rocblas>(); }
 
 }  // namespace gabbro::gpu::hip

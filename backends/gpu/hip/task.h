@@ -4,10 +4,11 @@
 #pragma once
 
 #include <string_view>
-
+//   products DEVICE LIBRARY SHAPE...            tries a matrix product (product_words.h)
 namespace gabbro::gpu::hip {
 
-// Ahead of the one line of standard output that says why a task failed.
-inline constexpr std::string_view kErrorKey = "error=";
+// Ahead of the one line of standard output that says why a task failed: it was refused or its result is wrong, the
+// device failed, or there was no memory to try it.
+inline constexpr std::string_view kErrorKey = "error=", kFaultKey = "fault=", kUnknownKey = "unknown=";
 
 }  // namespace gabbro::gpu::hip

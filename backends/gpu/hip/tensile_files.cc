@@ -1,5 +1,7 @@
 #include "backends/gpu/hip/tensile_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -32,6 +34,19 @@ bool has_tensile_files(const std::vector<fs::path>& folders, std::string_view ta
     }
     return false;
   });
+}
+
+std::string missing_tensile_files(const fs::path& library, std::string_view name, const char* chosen,
+                                  std::string_view target) {
+  const std::vector<fs::path> folders = tensile_folders(library, name, chosen);
+  if (has_tensile_files(folders, target)) return {};
+  std::string searched;
+  for (const fs::path& folder : folders) searched += (searched.empty() ? "" : ", ") + folder.string();
+  // Packages of TheRock are split by target; those of ROCm 6.4 and newer have no code for Vega 20.
+  const std::string advice = target == "gfx906"
+                                 ? "packages of ROCm 6.4 and newer have none for it; rocBLAS of ROCm 6.3 has"
+                                 : fmt::format("install the package of {} with kernels for {}", name, target);
+  return fmt::format("no kernels for {} in {}: {}", target, searched, advice);
 }
 
 }  // namespace gabbro::gpu::hip

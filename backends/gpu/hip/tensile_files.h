@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,5 +16,10 @@ std::vector<std::filesystem::path> tensile_folders(const std::filesystem::path& 
 
 // Whether one of the folders holds the list of the kernels for `target` ("gfx1100").
 bool has_tensile_files(const std::vector<std::filesystem::path>& folders, std::string_view target);
+
+// One line that names the folders and the package if the list is missing; empty if it is there. Arguments as in
+// tensile_folders.
+std::string missing_tensile_files(const std::filesystem::path& library, std::string_view name, const char* chosen,
+                                  std::string_view target);
 
 }  // namespace gabbro::gpu::hip

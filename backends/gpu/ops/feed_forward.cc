@@ -139,7 +139,7 @@ std::unique_ptr<Kernel> make_feed_forward(const abi::KernelRequest& request, con
       return nullptr;
   }
   // While candidates of each product are measured, each product is a separate launch.
-  if (context.tuning().active()) return nullptr;
+  if (context.tuning().active() || !context.trusts_libraries()) return nullptr;
   for (const abi::TensorView* weight : {&gate, &up, &down}) {
     if (!asks_library(*weight, tokens) || asks_batch(*weight, tokens, context)) return nullptr;
   }

@@ -352,7 +352,8 @@ std::unique_ptr<Kernel> make_linear(const abi::KernelRequest& request, const Mak
                             if (candidate.batch) return make_linear_batch(request, *options, context);
                             auto kernel = std::make_unique<Linear>(request, *options, candidate, context);
                             return kernel->taken() ? std::move(kernel) : nullptr;
-                          }});
+                          },
+                          .only_measured = !candidate.library.empty() && !context.trusts_libraries()});
   }
   return autotune(candidates.size() > 1 ? shape_of(request, *options) : "", candidates, context);
 }

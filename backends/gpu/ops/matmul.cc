@@ -180,9 +180,11 @@ std::unique_ptr<Kernel> make_matmul(const abi::KernelRequest& request, const Mak
   LibraryMatmul matmul;
   if (read_library_matmul(request, matmul)) {
     for (const std::string& library : context.libraries()) {
-      candidates.push_back({.name = library, .ours = false, .make = [&matmul, library, &context] {
-                              return make_library_matmul("matmul", library, matmul, context);
-                            }});
+      candidates.push_back(
+          {.name = library,
+           .ours = false,
+           .make = [&matmul, library, &context] { return make_library_matmul("matmul", library, matmul, context); },
+           .only_measured = !context.trusts_libraries()});
     }
   }
   const bool small = std::min(a.rows, b.columns) < kSmallSide;
@@ -208,9 +210,10 @@ std::unique_ptr<Kernel> make_matmul_fused(const abi::KernelRequest& request, con
                                 .activation = kActivations[fused.activation]};
   std::vector<Candidate> candidates;
   for (const std::string& library : context.libraries()) {
-    candidates.push_back({.name = library, .ours = false, .make = [&, library] {
-                            return make_library_matmul(request.op, library, matmul, context);
-                          }});
+    candidates.push_back({.name = library,
+                          .ours = false,
+                          .make = [&, library] { return make_library_matmul(request.op, library, matmul, context); },
+                          .only_measured = !context.trusts_libraries()});
   }
   return autotune(shape_of("matmul_fused", matmul.dtype, 1, fused.a, fused.b) +
                       fmt::format(", {} {}", fused.bias ? "bias" : "no bias", fused.activation),

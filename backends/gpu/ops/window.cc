@@ -209,9 +209,10 @@ std::unique_ptr<Kernel> make_conv(const abi::KernelRequest& request, const MakeC
                     }});
   }
   for (const std::string& library : context.libraries()) {
-    products.push_back({.name = "product " + library, .ours = false, .make = [&, library] {
-                          return make_product_conv(conv, library, context);
-                        }});
+    products.push_back({.name = "product " + library,
+                        .ours = false,
+                        .make = [&, library] { return make_product_conv(conv, library, context); },
+                        .only_measured = !context.trusts_libraries()});
   }
   std::string libraries;
   if (context.tuning().active() || trusted) {

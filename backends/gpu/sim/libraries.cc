@@ -1,6 +1,7 @@
 // A vendor's libraries as the simulator has them. With GABBRO_SIM_PRODUCTS=1 it multiplies matrices as one does.
 // "wrong", "failing" and "declining" are such libraries with a fault, and "missing" is none; several are joined with
-// commas, in the order in which they are asked. GABBRO_SIM_PRODUCTS_VERSION is what they say of their version.
+// commas, in the order in which they are asked. GABBRO_SIM_PRODUCTS_VERSION is what they say of their version. With
+// GABBRO_SIM_DISTRUSTS_PRODUCTS=1 they are used only for measured shapes.
 // GABBRO_SIM_CONVOLUTIONS is the same for convolutions, which are taken unmeasured with
 // GABBRO_SIM_TRUSTS_CONVOLUTIONS=1; "searching" takes them where it may search.
 #include <algorithm>
@@ -66,6 +67,10 @@ float activated(float x, Activation activation) {
 }  // namespace
 
 std::vector<std::string> product_libraries(Context*) { return libraries_of("GABBRO_SIM_PRODUCTS"); }
+bool trusts_product_libraries(Context*) { return std::getenv("GABBRO_SIM_DISTRUSTS_PRODUCTS") == nullptr; }
+std::string library_problem(Context*, const std::string& library) {
+  return library == "missing library" ? "it is missing" : "";
+}
 std::vector<std::string> convolution_libraries(Context*) { return libraries_of("GABBRO_SIM_CONVOLUTIONS"); }
 bool trusts_convolution_libraries(Context*) { return std::getenv("GABBRO_SIM_TRUSTS_CONVOLUTIONS") != nullptr; }
 std::string library_version(Context*, const std::string& library) {

@@ -76,7 +76,7 @@ class Autotuner : public Kernel {
  public:
   struct BuiltCandidate {
     std::string name;
-    bool ours;
+    bool ours, only_measured;
     std::unique_ptr<Kernel> kernel;
   };
 
@@ -107,7 +107,8 @@ class Autotuner : public Kernel {
     if (tuning_.measures(shape_)) measure(launch, run);
     // Another kernel of the same shape may have been measured, with built that this one lacks.
     const std::string known = tuning_.known(shape_);
-    const auto found = std::ranges::find(candidates_, known, &BuiltCandidate::name);
+    auto found = std::ranges::find(candidates_, known, &BuiltCandidate::name);
+    if (found == candidates_.end()) found = std::ranges::find(candidates_, false, &BuiltCandidate::only_measured);
     const Kernel* const chosen = (found == candidates_.end() ? candidates_.front() : *found).kernel.get();
     std::erase_if(candidates_, [&](const BuiltCandidate& candidate) { return candidate.kernel.get() != chosen; });
     chosen_.store(chosen, std::memory_order_release);
@@ -194,10 +195,11 @@ std::unique_ptr<Kernel> autotune(const std::string& shape, std::span<const Candi
     const auto start = std::chrono::steady_clock::now();
     std::vector<Autotuner::BuiltCandidate> built;
     for (const Candidate& candidate : candidates.first(std::min<size_t>(candidates.size(), abi::kMaxCandidates))) {
-      if (auto kernel = candidate.make()) built.push_back({candidate.name, candidate.ours, std::move(kernel)});
+      if (auto kernel = candidate.make())
+        built.push_back({candidate.name, candidate.ours, candidate.only_measured, std::move(kernel)});
     }
     if (built.size() > 1) return std::make_unique<Autotuner>(shape, std::move(built), seconds_since(start), tuning);
-    return built.empty() ? nullptr : std::move(built.front().kernel);
+    return built.empty() || built.front().only_measured ? nullptr : std::move(built.front().kernel);
   }
   if (!known.empty()) {
     const auto found = std::ranges::find(candidates, known, &Candidate::name);
@@ -206,6 +208,7 @@ std::unique_ptr<Kernel> autotune(const std::string& shape, std::span<const Candi
     }
   }
   for (const Candidate& candidate : candidates) {
+    if (candidate.only_measured) continue;
     if (auto kernel = candidate.make()) return kernel;
   }
   return nullptr;

@@ -15,12 +15,13 @@ struct Candidate {
   std::string name;                               // "tiled 128", "hipBLASLt"; at most 31 characters
   bool ours;                                      // a library's results are held against ours
   std::function<std::unique_ptr<Kernel>()> make;  // null where it does not take the request
+  bool only_measured = false;                     // not taken unless it was measured to be the fastest
 };
 
 // The kernel of the candidate that is known to be the fastest for the shape; if nothing is known, the first candidate
-// that takes the request, in the order of `candidates`, which is our rule. If the device measures, a kernel whose first
-// launch times all candidates with that launch's operands. Null if no candidate takes the request. `shape` names all
-// requests that one measurement stands for.
+// that takes the request and is not only_measured, in the order of `candidates`, which is our rule. If the device
+// measures, a kernel whose first launch times all candidates with that launch's operands. Null if no candidate takes
+// the request. `shape` names all requests that one measurement stands for.
 std::unique_ptr<Kernel> autotune(const std::string& shape, std::span<const Candidate> candidates,
                                  const MakeContext& context);
 

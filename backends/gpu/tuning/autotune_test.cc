@@ -171,8 +171,9 @@ class Autotune : public testing::Test {
     EXPECT_EQ(sim::allocation_count(), 0U) << "a closed device left memory behind";
   }
   void clean() const {
-    for (const char* name : {"GABBRO_SIM_PRODUCTS", "GABBRO_SIM_PRODUCTS_VERSION", "GABBRO_SIM_FAIL", "GABBRO_TUNE",
-                             "GABBRO_TUNING_FILE", "GABBRO_MIOPEN_SEARCH", "GABBRO_SIM_CONVOLUTIONS"})
+    for (const char* name :
+         {"GABBRO_SIM_PRODUCTS", "GABBRO_SIM_PRODUCTS_VERSION", "GABBRO_SIM_FAIL", "GABBRO_TUNE", "GABBRO_TUNING_FILE",
+          "GABBRO_MIOPEN_SEARCH", "GABBRO_SIM_CONVOLUTIONS", "GABBRO_SIM_DISTRUSTS_PRODUCTS"})
       ::unsetenv(name);
     for (const std::string& path : {file_, file_ + ".other"}) std::filesystem::remove(path);
   }
@@ -282,6 +283,26 @@ TEST_F(Autotune, AnotherLibraryVersionOrDeviceIsAnotherMeasurement) {
   set("GABBRO_SIM_PRODUCTS", "missing");  // the library is gone: the rule, without it
   Opened device(abi::Tuning::kKnown, file_);
   EXPECT_EQ(Product(100).check(device), "linear linear_f16_batch_64");
+}
+
+// As on RDNA, where libraries were seen to fault.
+TEST_F(Autotune, DistrustedLibrariesAreTakenOnlyWhereTheyWereMeasured) {
+  set("GABBRO_SIM_PRODUCTS", "1");
+  set("GABBRO_SIM_DISTRUSTS_PRODUCTS", "1");
+  {
+    Opened device(abi::Tuning::kKnown, file_);
+    EXPECT_EQ(Product(100).check(device), "linear linear_f16_batch_64");
+    EXPECT_EQ(Product(193).check(device), "linear linear_f16_tiled_128");
+  }
+  {
+    Opened device(abi::Tuning::kMeasureAll, file_);
+    Product(100).check(device);
+    EXPECT_EQ(device.measured(0).candidate_count, 5) << "the library is a candidate";
+  }
+  prefer("simulated library");
+  Opened device(abi::Tuning::kKnown, file_);
+  EXPECT_EQ(Product(100).check(device), "linear simulated library");
+  EXPECT_EQ(Product(193).check(device), "linear linear_f16_tiled_128") << "this shape was not measured";
 }
 
 TEST_F(Autotune, LibrariesThatFailOrAreWrongAreNotTaken) {

@@ -48,6 +48,7 @@ constexpr std::array kChecks = {
     Check{"host-copies", check_host_copies},
     Check{"allocator", check_allocator},
     Check{"bandwidth", check_bandwidth},
+    Check{"products", check_products},
 };
 
 }  // namespace

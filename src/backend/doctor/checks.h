@@ -60,5 +60,6 @@ Finding check_peer_copies(const Examination& e);
 Finding check_host_copies(const Examination& e);
 Finding check_allocator(const Examination& e);
 Finding check_bandwidth(const Examination& e);
+Finding check_products(const Examination& e);
 
 }  // namespace gabbro::doctor

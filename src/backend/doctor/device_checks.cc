@@ -81,5 +81,7 @@ Finding check_host_copies(const Examination& e) { return check_devices(e, "host-
 Finding check_allocator(const Examination& e) { return check_devices(e, "allocator"); }
 // Read bandwidth, as a share of what the card should reach.
 Finding check_bandwidth(const Examination& e) { return check_devices(e, "bandwidth"); }
+// Libraries of matrix products that a device uses.
+Finding check_products(const Examination& e) { return check_devices(e, "products"); }
 
 }  // namespace gabbro::doctor
