@@ -4,6 +4,7 @@
 
 #include "backends/gpu/api.h"
 #include "backends/gpu/hip/library.h"
+#include "backends/gpu/hip/recorded_call.h"
 
 #define GABBRO_TEXT_OF(x) #x
 #define GABBRO_TEXT(x) GABBRO_TEXT_OF(x)
@@ -29,9 +30,28 @@ Runtime::Runtime() {
     return;
   // A macro for the versioned name.
   if (!find_function(library, GABBRO_TEXT(hipGetDeviceProperties), properties_)) return;
+  if (!trace_calls()) return;
   const hipError_t result = hipInit_(0);
   works_ = result == hipSuccess;
   problem_ = works_ ? "" : fmt::format("{}: {}", found.path, hipGetErrorString_(result));
+}
+
+// With GABBRO_HIP_TRACE every function is replaced by one that records its calls. False: the file cannot be written.
+bool Runtime::trace_calls() {
+  CallTrace* const trace = CallTrace::of_process();
+  if (trace == nullptr) return true;
+  if (!trace->is_open()) {
+    problem_ = fmt::format("GABBRO_HIP_TRACE={} cannot be written", trace->path());
+    return false;
+  }
+#define GABBRO_APPLY(function) record_calls<#function>(*trace, function##_);
+  GABBRO_HIP_FUNCTIONS(GABBRO_APPLY)
+  GABBRO_LATER_FUNCTIONS(GABBRO_APPLY)
+#undef GABBRO_APPLY
+  record_calls<"hipMalloc">(*trace, hipMalloc_);
+  record_calls<"hipHostMalloc">(*trace, hipHostMalloc_);
+  record_calls<"hipGetDeviceProperties">(*trace, properties_);
+  return true;
 }
 
 const Runtime& Runtime::only() {

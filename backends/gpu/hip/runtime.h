@@ -48,6 +48,7 @@ class Runtime {
  private:
   Runtime();
   static const Runtime& only();
+  bool trace_calls();
   bool works_ = false;
   std::string problem_;
 };
