@@ -45,10 +45,10 @@ def bandwidth(target):
     """Bytes a second, from the one table of them."""
     chip = CHIPS[target]
     for architecture, name, gibibytes, rate in re.findall(r'\{"(gfx\w+)", "([^"]*)", (\d+), ([\d.]+)\}',
-                                                          read("src/backend/published_bandwidth.cc")):
+                                                          read("src/base/published_bandwidth.cc")):
         if architecture == target and name in chip.name and int(gibibytes) in (0, chip.gibibytes):
             return float(rate) * 1e9
-    raise KeyError(f"src/backend/published_bandwidth.cc has no row for {target}")
+    raise KeyError(f"src/base/published_bandwidth.cc has no row for {target}")
 
 
 def half_rate(target):

@@ -27,6 +27,7 @@ ALLOWED["models"] |= {"formats"}
 ALLOWED["models"] -= {"train"}
 ALLOWED["engine"] |= {"formats", "jinja", "text"}
 ALLOWED["testgen"] = set(ALLOWED) | {"engine"}
+ALLOWED["report"] = {"base", "tensor", "backend", "formats", "models", "engine"}
 ALLOWED["apps"] = set(ALLOWED)
 
 # The module that each public header belongs to: include/gabbro/ops/reduce.h to ops, and the headers that users name first

@@ -8,7 +8,7 @@
 #include "apps/cli/read_bandwidth.h"
 #include "apps/cli/terminal.h"
 #include "src/backend/plugin.h"
-#include "src/backend/published_bandwidth.h"
+#include "src/base/published_bandwidth.h"
 #include "src/backend/registry.h"
 #include "src/backend/survey.h"
 #include "src/base/error.h"

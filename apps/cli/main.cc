@@ -9,6 +9,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/interrupt.h"
+#include "apps/cli/report_command.h"
 #include "apps/cli/terminal.h"
 #include "gabbro/file_faults.h"
 #include "src/backend/plugin.h"
@@ -20,9 +21,10 @@ namespace {
 constexpr int kFailure = static_cast<int>(ErrorCode::kFailed);
 
 void add_commands(Command root) {
-  for (const auto add : {add_run,     add_pull,   add_list,   add_remove,     add_inspect, add_tokenize,   add_template,
-                         add_embed,   add_rerank, add_logits, add_perplexity, add_convert, add_imatrix,    add_bench,
-                         add_testgen, add_tune,   add_fit,    add_devices,    add_doctor,  add_completion, add_man}) {
+  for (const auto add :
+       {add_run,    add_pull,    add_list,       add_remove,     add_inspect, add_tokenize,   add_template, add_embed,
+        add_rerank, add_logits,  add_perplexity, add_convert,    add_imatrix, add_bench,      add_testgen,  add_tune,
+        add_fit,    add_devices, add_doctor,     add_completion, add_man,     add_report_part}) {
     add(root);
   }
 }

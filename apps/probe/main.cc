@@ -1,5 +1,7 @@
 // gabbro_probe hip|cuda: loads a GPU runtime, asks it for its devices, and prints "key=value" lines. The library starts
-// it with a time limit (src/backend/discovery/runtime_probe.cc), since a runtime may hang or end the process. For hip:
+// it with a time limit (src/backend/discovery/runtime_probe.cc), since a runtime may hang or end the process.
+// gabbro_probe facts: everything that a HIP runtime says of itself (hip_facts.h).
+// gabbro_probe copy PLUGIN INDEX FOLDER: the rate of copies from a mapped file (mapped_copy.h). For hip:
 //   --loaded FILE      the copy of HIP that the asking process has loaded
 //   --packages FOLDER  site-packages of its Python environment; several are possible
 // gabbro_probe task PLUGIN HIP WORD...: opens a plugin and lets it run a task that may crash or hang a process (its
@@ -16,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/probe/hip_facts.h"
+#include "apps/probe/mapped_copy.h"
 #include "src/base/hip/search.h"
 
 namespace {
@@ -142,6 +146,8 @@ int main(int argc, char** argv) {
   const std::string kind = argc >= 2 ? argv[1] : "";
   if (kind == "task" && argc >= 5) return run_task(argv, argc);
   auto settings = gabbro::hip_search::Settings::of_process();
+  if (kind == "facts" && argc == 2) std::_Exit(gabbro::probe::print_hip_facts(settings));
+  if (kind == "copy" && argc == 5) std::_Exit(gabbro::probe::time_mapped_copy(argv[2], std::atoi(argv[3]), argv[4]));
   bool understood = argc % 2 == 0;
   for (int i = 2; understood && i < argc; i += 2) {
     const std::string option = argv[i];
@@ -157,6 +163,7 @@ int main(int argc, char** argv) {
   if (understood && argc == 2 && kind == "cuda") return probe_cuda();
   std::fprintf(
       stderr,
-      "gabbro_probe: error: expected hip [--loaded FILE] [--packages FOLDER]..., cuda or task PLUGIN HIP WORD...\n");
+      "gabbro_probe: error: expected hip [--loaded FILE] [--packages FOLDER]..., cuda, facts, copy PLUGIN INDEX FOLDER "
+      "or task PLUGIN HIP WORD...\n");
   return 2;
 }

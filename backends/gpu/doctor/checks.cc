@@ -139,7 +139,6 @@ bool check_host_copies(GpuDevice& device, abi::CheckResult& result) {
 
 // y = -x over memory that no cache holds.
 bool check_bandwidth(GpuDevice& device, abi::CheckResult& result) {
-  constexpr double kLowShare = 0.5;
   const double possible = device.memory_bandwidth();
   if (possible == 0) return false;
   const size_t bytes = std::min(512 * kMiB, device.free_memory() / 8);
@@ -161,14 +160,8 @@ bool check_bandwidth(GpuDevice& device, abi::CheckResult& result) {
                        }));
   }
   device.forget_graphs_of(kernel.get());
-  const double reached = 2.0 * static_cast<double>(bytes) / fastest, share = reached / possible;
-  const std::string summary =
-      fmt::format("a copy moves {:.0f} GB/s, {:.0f} % of what the memory can do", reached / 1e9, 100 * share);
-  if (share < kLowShare) {
-    answer(result, CheckStatus::kWarning, summary, "stop what else uses the card; look at its power limit and clocks");
-  } else {
-    answer(result, CheckStatus::kOk, summary);
-  }
+  const double reached = 2.0 * static_cast<double>(bytes) / fastest;
+  judge_bandwidth(reached, possible, result);
   return true;
 }
 
@@ -235,6 +228,7 @@ bool check_peer_copies(GpuDevice& device, abi::CheckResult& result) {
     const PeerCopies::Route route = device.route_from(peer);
     std::string& list = route.direct ? direct : staged;
     list += (list.empty() ? "" : ", ") + name;
+    if (route.direct && route.direct_rate > 0) list += fmt::format(" at {:.1f} GB/s", route.direct_rate / 1e9);
     if (!route.direct && reason.empty()) reason = route.reason;
     damaged = damaged || route.damaged;
     const Memory source(peer, kBytes), target(device, kBytes);
@@ -279,6 +273,25 @@ constexpr Check kChecks[] = {
 };
 
 }  // namespace
+
+void judge_bandwidth(double reached, double possible, abi::CheckResult& result) {
+  constexpr double kLowShare = 0.5, kHighShare = 1.1;
+  const double share = reached / possible;
+  if (share > kHighShare) {
+    // More than the memory can do: the figure is another card's.
+    answer(result, CheckStatus::kOk,
+           fmt::format("a copy moves {:.0f} GB/s; the figure for this card, {:.0f} GB/s, is too low", reached / 1e9,
+                       possible / 1e9));
+    return;
+  }
+  const std::string summary =
+      fmt::format("a copy moves {:.0f} GB/s, {:.0f} % of what the memory can do", reached / 1e9, 100 * share);
+  if (share < kLowShare) {
+    answer(result, CheckStatus::kWarning, summary, "stop what else uses the card; look at its power limit and clocks");
+  } else {
+    answer(result, CheckStatus::kOk, summary);
+  }
+}
 
 bool run_check(int32_t index, std::string_view id, abi::CheckResult& result) {
   const auto check = std::ranges::find(kChecks, id, &Check::id);

@@ -1,9 +1,14 @@
 // The checks of `gabbro doctor --self-test`, through the plugin's table, on the simulator.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 
+#include "backends/gpu/doctor/checks.h"
 #include "backends/gpu/sim/memory.h"
 #include "gabbro/backend_abi.h"
 
@@ -71,6 +76,55 @@ TEST_F(Checks, UnknownOnes) {
   for (const char* id : {"", "no such check", "bandwidth"}) {  // the simulator's memory has no bandwidth
     EXPECT_EQ(run(id, result).code, StatusCode::kUnsupported) << id;
   }
+}
+
+TEST_F(Checks, NoBandwidthIsAboveWhatTheMemoryCanDo) {
+  abi::CheckResult result;
+  judge_bandwidth(792e9, 960e9, result);
+  EXPECT_STREQ(result.summary, "a copy moves 792 GB/s, 82 % of what the memory can do");
+  judge_bandwidth(792e9, 120e9, result);  // by a clock of an eighth of the rate
+  EXPECT_STREQ(result.summary, "a copy moves 792 GB/s; the figure for this card, 120 GB/s, is too low");
+  EXPECT_EQ(result.status, CheckStatus::kOk);
+  judge_bandwidth(300e9, 960e9, result);
+  EXPECT_EQ(result.status, CheckStatus::kWarning);
+}
+
+TEST_F(Checks, DetailsOfKernelsGoToAFile) {
+  const std::string path = testing::TempDir() + "gabbro_details_" + std::to_string(::getpid());
+  ::setenv("GABBRO_DOCTOR_DETAILS", path.c_str(), 1);
+  ::setenv("GABBRO_SIM_FAIL", "read:3", 1);  // the third result: of add, as a replayed graph
+  abi::CheckResult result;
+  ASSERT_EQ(run("kernels", result).code, StatusCode::kOk);
+  ::unsetenv("GABBRO_DOCTOR_DETAILS");
+  EXPECT_STREQ(result.summary, "26 kernels compute what the host does");
+  std::ifstream file(path);
+  int runs = 0, tables = 0, wrong = 0;
+  for (std::string text; std::getline(file, text);) {
+    const auto line = nlohmann::json::parse(text);
+    if (line.contains("table")) {
+      ++tables;
+      ASSERT_EQ(line["rows"].size(), 16U);
+      const bool transposed = line["table"].get<std::string>().find("transposed") != std::string::npos;
+      EXPECT_EQ(line["rows"][1][2], transposed ? 2 * 16 + 1 : 16 + 2);
+      continue;
+    }
+    ++runs;
+    if (line["differing"] == 0) continue;
+    ++wrong;
+    EXPECT_EQ(line["kernel"], "add");
+    EXPECT_EQ(line["how"], "graph");
+    EXPECT_EQ(line["run"], 3);
+    EXPECT_EQ(line["first"].size(), line["differing"].get<size_t>());
+  }
+  ::unlink(path.c_str());
+  EXPECT_EQ(runs, 30 * 6);
+  EXPECT_EQ(tables, 4);
+  EXPECT_EQ(wrong, 1);
+  ::setenv("GABBRO_DOCTOR_DETAILS", "/no/such/folder/x", 1);
+  EXPECT_NE(
+      std::string(run("kernels", result).message).find("GABBRO_DOCTOR_DETAILS=/no/such/folder/x cannot be written"),
+      std::string::npos);
+  ::unsetenv("GABBRO_DOCTOR_DETAILS");
 }
 
 TEST_F(Checks, AKernelThatIsWrongIsNamed) {

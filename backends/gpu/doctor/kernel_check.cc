@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <utility>
 
+#include "backends/gpu/doctor/check_details.h"
 #include "src/base/half.h"
 #include "src/formats/quant/quant.h"
 
@@ -23,6 +25,8 @@ constexpr int64_t kTokens[] = {1, 5, 20, 70};
 // Largest errors, relative to the root mean square of the result: f32, f16, and activations in 8 bits, whose rounding
 // errors reach 1e-6, 1e-3 and 0.03. A wrong kernel is usually off by 1 and more.
 constexpr double kF32Tolerance = 1e-4, kF16Tolerance = 1e-2, kQuantizedTolerance = 0.15;
+
+constexpr size_t kGraphList = 8;  // launches; GpuStream::kGraphLaunches
 
 using Values = std::vector<double>;
 
@@ -68,8 +72,8 @@ class Operand {
 };
 
 // [rows, columns] of a type of weights, and the values that it has after rounding.
-std::pair<Operand, Values> weights(GpuDevice& device, DType dtype, int64_t rows, int64_t columns) {
-  const std::vector<float> source = floats(random_values(rows * columns, 7));
+std::pair<Operand, Values> weights(GpuDevice& device, DType dtype, int64_t rows, int64_t columns,
+                                   const std::vector<float>& source) {
   std::vector<std::byte> blocks(dtype_bytes(dtype, source.size()));
   std::vector<float> rounded(source.size());
   const size_t row_bytes = blocks.size() / static_cast<size_t>(rows);
@@ -135,10 +139,21 @@ class KernelCheck {
                                 .input_count = request.input_count,
                                 .output_count = 1,
                                 .scratch = scratch.view().data};
-    device_.execute(nullptr, &launch, 1, nullptr);
     std::vector<float> found(expected.size());
-    device_.copy_to_host(nullptr, found.data(), result.data, found.size() * sizeof(float));
+    const auto run = [&](const char* how, int number, std::span<const abi::Launch> launches) {
+      device_.execute(nullptr, launches.data(), static_cast<int32_t>(launches.size()), nullptr);
+      device_.copy_to_host(nullptr, found.data(), result.data, found.size() * sizeof(float));
+      if (details_file() != nullptr) append_details({c.name, how, number, found, expected, c.tolerance});
+    };
+    if (details_file() != nullptr) {
+      // Lists of this length become graphs when they come again.
+      const std::vector<abi::Launch> list(kGraphList, launch);
+      for (int number = 1; number <= 3; ++number) run("graph", number, list);
+      for (int number = 2; number <= 3; ++number) run("direct", number, {&launch, 1});
+    }
+    run("direct", 1, {&launch, 1});
     device_.forget_graphs_of(kernel.get());
+    last_ = found;
     double error = 0, size = 0;
     bool numbers = true;
     for (size_t i = 0; i < found.size(); ++i) {
@@ -187,7 +202,7 @@ class KernelCheck {
             .shape = {kRows, kOutputs},
             .expected = product(a, b, kRows, kOutputs, kDepth)});
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::q8_0, DType::q4_0}) {
-      const auto [w, values] = weights(device_, dtype, kOutputs, kDepth);
+      const auto [w, values] = weights(device_, dtype, kOutputs, kDepth, floats(random_values(kOutputs * kDepth, 7)));
       for (const int64_t tokens : kTokens) {
         const Values input = random_values(tokens * kDepth, 8);
         const double tolerance = dtype == DType::f32   ? kF32Tolerance
@@ -203,6 +218,38 @@ class KernelCheck {
     }
   }
 
+  // Which element of its operands each element of a product is: an identity matrix times a matrix of indices, both
+  // ways round. A wrong layout of a matrix instruction is read off the first 16 x 16 elements.
+  void layouts() {
+    constexpr int64_t kSize = 64;
+    Values indices(kSize * kSize), identity(kSize * kSize);
+    for (int64_t i = 0; i < kSize * kSize; ++i) {
+      indices[static_cast<size_t>(i)] = static_cast<double>(i / kSize % 16 * 16 + i % 16);
+      identity[static_cast<size_t>(i)] = i / kSize == i % kSize ? 1 : 0;
+    }
+    for (const DType dtype : {DType::f16, DType::bf16}) {
+      for (const bool in_x : {true, false}) {
+        const Values &x = in_x ? indices : identity, &weight = in_x ? identity : indices;
+        const std::string name =
+            fmt::format("linear {}, {} x identity", dtype_name(dtype), in_x ? "indices" : "transposed indices");
+        expect({.name = name,
+                .op = "linear",
+                .inputs = {Operand(device_, {kSize, kSize}, x),
+                           weights(device_, dtype, kSize, kSize, floats(weight)).first},
+                .shape = {kSize, kSize},
+                .expected = product(x, weight, kSize, kSize, kSize),
+                .tolerance = kF16Tolerance});
+        std::vector<float> corner;
+        for (int64_t row = 0; row < 16; ++row) {
+          const auto first = last_.begin() + row * kSize;
+          corner.insert(corner.end(), first, first + 16);
+        }
+        append_table(name, corner, 16);
+      }
+    }
+    verdicts_.resize(verdicts_.size() - 4);  // the check counts its kernels, and these come with details only
+  }
+
   std::vector<KernelVerdict> take() { return std::move(verdicts_); }
 
  private:
@@ -216,6 +263,7 @@ class KernelCheck {
 
   GpuDevice& device_;
   std::vector<KernelVerdict> verdicts_;
+  std::vector<float> last_;  // result of the last case
 };
 
 }  // namespace
@@ -224,6 +272,7 @@ std::vector<KernelVerdict> check_kernels(GpuDevice& device) {
   KernelCheck check(device);
   check.rows();
   check.products();
+  if (details_file() != nullptr) check.layouts();
   return check.take();
 }
 

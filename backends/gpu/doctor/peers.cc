@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <span>
@@ -22,6 +23,10 @@ constexpr size_t kStageBytes = size_t{4} << 20;
 constexpr size_t kTestBytes = (size_t{16} << 20) + 3;
 constexpr size_t kTestSizes[] = {1, 4097, (size_t{1} << 20) - 1, kTestBytes - 64};
 constexpr size_t kTestOffset = 60;
+
+constexpr int kTimedCopies = 3;  // of each route, of which the fastest counts
+// Times of a shared machine vary; a direct copy also leaves the host's memory to others.
+constexpr double kClearlyFaster = 1.5;
 
 uint64_t checksum(std::span<const std::byte> bytes) {  // FNV-1a
   uint64_t hash = 0xcbf29ce484222325;
@@ -83,7 +88,36 @@ PeerCopies::Route PeerCopies::test(const PeerEnd& from) {
               .damaged = true};
     }
   }
-  return {.direct = true};
+  return timed(from, target.get(), source.get());
+}
+
+PeerCopies::Route PeerCopies::timed(const PeerEnd& from, void* target, const void* source) {
+  const auto rate = [](const auto& copy) {
+    double fastest = 0;
+    for (int repeat = 0; repeat < kTimedCopies; ++repeat) {
+      const auto start = std::chrono::steady_clock::now();
+      copy();
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+      fastest = std::max(fastest, static_cast<double>(kTestBytes) / std::max(time.count(), 1e-9));
+    }
+    return fastest;
+  };
+  Route route{.direct = true, .reason = {}};
+  route.direct_rate = rate([&] { copy_directly(target, from, source, kTestBytes); });
+  try {
+    route.staged_rate = rate([&] { copy_staged(target, from, source, kTestBytes); });
+  } catch (const ApiError& error) {
+    if (error.code != abi::StatusCode::kOutOfMemory) throw;
+    return route;  // without memory for stages there is no choice
+  }
+  if (route.staged_rate > kClearlyFaster * route.direct_rate) {
+    route.direct = false;
+    route.reason = fmt::format("direct copies reach {:.1f} GB/s, those through the host's memory {:.1f} GB/s",
+                               route.direct_rate / 1e9, route.staged_rate / 1e9);
+  } else {
+    stage_.reset();
+  }
+  return route;
 }
 
 void PeerCopies::copy_directly(void* target, const PeerEnd& from, const void* source, size_t bytes) {

@@ -1,6 +1,6 @@
 // Copies from other devices of this backend into the memory of one. They go directly where the devices reach each other
 // and a test with checksums comes out right; cards of AMD are known to damage what they send each other where the IOMMU
-// is set up badly. Else they go through pinned memory of the host.
+// is set up badly. Else, and where that is faster, they go through pinned memory of the host.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,9 @@ class PeerCopies {
  public:
   struct Route {
     bool direct = false;
-    std::string reason;    // why not, in one line
-    bool damaged = false;  // since bytes arrived that were not sent
+    std::string reason;                       // why not, in one line
+    bool damaged = false;                     // since bytes arrived that were not sent
+    double direct_rate = 0, staged_rate = 0;  // bytes/s; 0: not measured
   };
   static constexpr const char* kSwitchedOff = "GABBRO_PEER_COPIES=0 asks for it";
 
@@ -48,6 +49,8 @@ class PeerCopies {
   void copy_directly(void* target, const PeerEnd& from, const void* source, size_t bytes);
   Route examine(const PeerEnd& from);
   Route test(const PeerEnd& from);
+  // Times both routes with memory of the test, and takes the direct one unless it is clearly slower.
+  Route timed(const PeerEnd& from, void* target, const void* source);
 
   PeerEnd own_;
   std::map<int32_t, Route> routes_;  // by the other device's index

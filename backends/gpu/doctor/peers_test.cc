@@ -108,8 +108,16 @@ TEST_F(Peers, FailingAndMissingPathsAreStaged) {
   expect_arrives(5 * kMiB);
 }
 
+TEST_F(Peers, TheFasterRouteIsTaken) {
+  open("peer-slow:1");
+  EXPECT_FALSE(route().direct);
+  EXPECT_THAT(route().reason,
+              testing::MatchesRegex("direct copies reach 0.. GB/s, those through the host's memory .* GB/s"));
+  expect_arrives(9 * kMiB + 1);
+}
+
 TEST_F(Peers, AFailureAfterTheTestIsAnError) {
-  open("peer-error:5");
+  open("peer-error:8");  // after four copies of the test and three that are timed
   EXPECT_TRUE(route().direct);
   void *source = allocate(from_, 8), *target = allocate(to_, 8);
   const abi::Status status = backend().copy_between(to_, target, from_, source, 8);

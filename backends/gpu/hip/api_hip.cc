@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/gpu/facts.h"
+#include "backends/gpu/hip/bandwidth.h"
 #include "backends/gpu/hip/kernel_compiler.h"
 #include "backends/gpu/hip/miopen.h"
 #include "backends/gpu/hip/objects.h"
@@ -60,8 +61,8 @@ Context* open(int32_t index) {
   context->wave = static_cast<uint32_t>(properties.warpSize);
   context->architecture = properties.gcnArchName;
   context->units = static_cast<uint32_t>(properties.multiProcessorCount);
-  // kHz and bits; two transfers a clock.
-  context->bandwidth = 2e3 * properties.memoryClockRate * properties.memoryBusWidth / 8;
+  context->bandwidth = hip::bandwidth_of(properties.gcnArchName, properties.name, properties.totalGlobalMem,
+                                         {properties.memoryClockRate, properties.memoryBusWidth});
   context->use();
   return context.release();
 }

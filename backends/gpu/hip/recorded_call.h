@@ -73,7 +73,7 @@ std::string input_text(CallTrace& trace, T value) {
   }
 }
 
-// What a call has written through argument `index`; empty if the argument is an input.
+// Output of a call through argument `index`; empty if the argument is an input.
 template <size_t index, class T, class All>
 std::string output_text(CallTrace& trace, std::string_view name, T value, const All& all) {
   using Target = std::remove_pointer_t<T>;

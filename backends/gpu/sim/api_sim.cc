@@ -1,13 +1,14 @@
 // The simulator behind the host side. sim:0 has waves of 32 lanes and sim:1 of 64, unless GABBRO_SIM_WAVE says one for
 // both. Faults are injected by GABBRO_SIM_FAIL: malloc:N (the Nth allocation fails), launch:N (the Nth launch fails,
 // and from then on the device), lost:N (after the Nth launch the device is gone), read:N (the Nth copy to the host
-// flips a bit), unreachable:1 (no device reaches another's memory), peer:N and peer-error:N (from the Nth copy between
-// devices on, each flips a bit, or fails), access:N and unmap:N (the Nth piece of a range is not mapped, or not
-// unmapped), ranges:N (ranges have N bytes of memory in all); several are joined with commas. GABBRO_SIM_STREAM_SEED
-// chooses the order in which the work of streams is done (scheduler.h); accesses that no stream or event orders are
-// errors (ordering.h).
+// flips a bit), unreachable:1 (no device reaches another's memory), peer:N, peer-error:N and peer-slow:N (from the Nth
+// copy between devices on, each flips a bit, fails, or takes 0.3 s), access:N and unmap:N (the Nth piece of a range is
+// not mapped, or not unmapped), ranges:N (ranges have N bytes of memory in all); several are joined with commas.
+// GABBRO_SIM_STREAM_SEED chooses the order in which the work of streams is done (scheduler.h); accesses that no stream
+// or event orders are errors (ordering.h).
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <dlfcn.h>
@@ -87,6 +89,7 @@ Context* open(int32_t index) {
                      .failing_mapping = fault("access"),
                      .failing_unmapping = fault("unmap"),
                      .range_limit = fault("ranges"),
+                     .slow_peer = fault("peer-slow"),
                      .reaches_others = fault("unreachable") == 0};
 }
 void close(Context* context) { delete context; }
@@ -292,8 +295,10 @@ void copy_peer(Queue* to, void* target, Context* from, const void* source, size_
   const uint64_t number = ++to->context->peer_copies;
   if (to->context->failing_peer != 0 && number >= to->context->failing_peer)
     throw ApiError(StatusCode::kFailed, "sim: injected failure of a copy between devices");
+  const bool slow = to->context->slow_peer != 0 && number >= to->context->slow_peer;
   const bool damaged = to->context->damaged_peer != 0 && number >= to->context->damaged_peer;
   to->enqueue([=] {
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::memcpy(target, source, bytes);
     if (damaged) flip_bit(*from, target, bytes);
   });

@@ -19,7 +19,7 @@ namespace gabbro::gpu::api {
 struct Context {
   uint32_t wave;
   uint64_t failing_allocation, failing_launch, lost_after, damaged_read, damaged_peer, failing_peer;
-  uint64_t failing_mapping, failing_unmapping, range_limit;
+  uint64_t failing_mapping, failing_unmapping, range_limit, slow_peer;
   bool reaches_others;
   std::atomic<uint64_t> allocations{0}, launches{0}, reads{0}, peer_copies{0}, mappings{0}, unmappings{0};
   std::atomic<bool> lost{false};

@@ -19,7 +19,7 @@
 #include "gabbro/graph/eval.h"
 #include "gabbro/ops/elementwise.h"
 #include "gabbro/ops/neural.h"
-#include "src/backend/published_bandwidth.h"
+#include "src/base/published_bandwidth.h"
 #include "src/backend/stream.h"
 #include "src/base/async_reader.h"
 #include "src/base/cache_flush.h"

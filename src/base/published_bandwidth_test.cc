@@ -1,4 +1,4 @@
-#include "src/backend/published_bandwidth.h"
+#include "src/base/published_bandwidth.h"
 
 #include <gtest/gtest.h>
 

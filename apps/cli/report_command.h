@@ -1,0 +1,24 @@
+// `doctor --report` and `doctor --show`, and the hidden command that runs one part of a report.
+#pragma once
+
+#include <string>
+
+#include "apps/cli/command_line.h"
+#include "src/report/part.h"
+
+namespace gabbro::cli {
+
+struct ReportRequest {
+  std::string path;  // of the archive
+  report::PartOptions part;
+  bool faults = false, yes = false;  // yes: --faults is not asked about
+};
+
+// Makes the archive and says what is in it. Returns the exit code.
+int make_card_report(const ReportRequest& request);
+// Prints every file of an archive.
+int show_card_report(const std::string& path);
+
+void add_report_part(Command root);
+
+}  // namespace gabbro::cli

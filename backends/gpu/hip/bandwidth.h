@@ -1,0 +1,19 @@
+// The memory bandwidth of AMD cards.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace gabbro::gpu::hip {
+
+// The runtime's figures of the memory.
+struct MemoryClock {
+  int kilohertz;
+  int bits;
+};
+
+// Bytes/s: the published figure, else the one of the runtime's clock for HBM, which transfers twice a clock. The clock
+// of GDDR6 gives an eighth of its rate, that of an APU is not the memory's: 0 there, unknown.
+double bandwidth_of(std::string_view architecture, std::string_view name, uint64_t memory, const MemoryClock& clock);
+
+}  // namespace gabbro::gpu::hip
