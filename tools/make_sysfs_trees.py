@@ -155,7 +155,7 @@ def mi300x_8(folder):
 
 
 def apu(folder):
-    tree = Tree(folder, memory=124 * GIB, available=80 * GIB, kernel="6.14.0-27-generic")
+    tree = Tree(folder, memory=124 * GIB, available=80 * GIB, kernel="6.18.4-generic")
     tree.amdgpu()
     tree.cpu_node()
     tree.amd("strix_halo", "0000:c4:00.0", node=1, used=128 << 20)

@@ -22,6 +22,7 @@ constexpr const char* kPartCommand = "report-part";
 
 // The user's word for a fault on purpose, which no option but --yes gives in advance.
 bool user_agrees() {
+  if (!is_terminal(STDIN_FILENO)) return false;
   say("--faults makes a kernel store to an address that does not exist. The driver resets the card: the display may\n"
       "freeze or go dark, and programs that use the card may end. Save your work first.\nGo on? [y/N] ");
   std::string answer;
@@ -36,7 +37,8 @@ std::string size_text(size_t bytes) { return human_bytes(bytes); }
 int make_card_report(const ReportRequest& request) {
   if (!request.part.model.empty() && !std::filesystem::exists(request.part.model))
     throw bad_input("--model {}: no such file", request.part.model);
-  if (request.faults && !request.yes && !user_agrees()) throw bad_input("--faults: not agreed to; nothing was run");
+  if (request.faults && !request.yes && !user_agrees())
+    throw bad_input("--faults: not agreed to on a terminal, nor by --yes; nothing was run");
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) throw failed("/proc/self/exe: {}", error.message());

@@ -1,4 +1,4 @@
-// A part of the report: one subject, examined by a child process of its own, so that a crash or a hang is a result.
+// A part of the report: one subject, examined by a separate child process, so that a crash or a hang is a result.
 #pragma once
 
 #include <cstdio>
@@ -16,7 +16,7 @@ struct PartOptions {
   std::string model;   // a model file of the user; empty: none
 };
 
-// What a part finds: files in a folder, which the report takes from there. Lines are on disk when the call returns.
+// Findings of a part: files in a folder, which the report takes from there. Lines are on disk when the call returns.
 class PartOutput {
  public:
   PartOutput(std::string folder, std::string part) : folder_(std::move(folder)), part_(std::move(part)) {}

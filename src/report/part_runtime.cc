@@ -14,7 +14,7 @@ using nlohmann::ordered_json;
 void record_runtime(const PartOptions&, PartOutput& output) {
   const std::string helper = find_beside_library("gabbro_probe");
   if (helper.empty()) throw failed("the helper program gabbro_probe is not installed next to the library");
-  // A little less than the part may take, so that what it printed before a hang is not lost.
+  // Less than the part may take, so that what it printed before a hang is not lost.
   const discovery::ChildResult child = discovery::run_child({helper, "facts"}, std::chrono::seconds(45));
   std::string rest;
   for (const std::string& line : discovery::split(child.output, "\n")) {

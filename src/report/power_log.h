@@ -19,7 +19,7 @@ struct PowerSample {
   int core_mhz = -1, memory_mhz = -1, busy_percent = -1;
 };
 
-// Of the card at a PCI address. All unknown where the kernel shows nothing of it.
+// Reads the card at a PCI address; all is unknown where the kernel shows nothing of it.
 PowerSample sample_power(const discovery::SystemRoot& root, const std::string& pci_address);
 
 class PowerLog {

@@ -113,6 +113,7 @@ class Reporter {
   }
 
   std::vector<ReportFile> run() {
+    write_archive(options_.path, files());  // a path that cannot be written is known before anything runs
     for (const Part& part : part_table()) {
       if (part.kind == PartKind::kFaults && !options_.faults) continue;
       if (options_.progress) options_.progress(part.name, "", 0);

@@ -218,8 +218,9 @@ class KernelCheck {
     }
   }
 
-  // Which element of its operands each element of a product is: an identity matrix times a matrix of indices, both
-  // ways round. A wrong layout of a matrix instruction is read off the first 16 x 16 elements.
+  // The product of an identity matrix and a matrix of indices, in both orders: each element names the one of the
+  // operand that it was read from, so that a wrong layout of a matrix instruction is seen in the first 16 x 16
+  // elements.
   void layouts() {
     constexpr int64_t kSize = 64;
     Values indices(kSize * kSize), identity(kSize * kSize);

@@ -20,6 +20,8 @@ constexpr std::array kChecks = {
     Check{"backends", check_backends},
     Check{"hip-runtime", check_hip_runtime},
     Check{"runtime-kernel-pair", check_runtime_kernel_pair},
+    Check{"apu-pair", check_apu_pair},
+    Check{"two-hip-runtimes", check_two_runtimes},
     Check{"cuda-runtime", check_cuda_runtime},
     Check{"visible-devices", check_visible_devices},
     Check{"gfx-override", check_override},

@@ -1,6 +1,9 @@
 // The checks, by the file that holds them; check_table.cc gives each its id and place.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "src/backend/doctor/check.h"
 
 namespace gabbro::doctor {
@@ -42,6 +45,12 @@ Finding check_windows(const Examination& e);
 // The trees of ROCm in the order in which HIP is searched for there: ROCM_PATH, /opt/rocm, /opt/rocm/core-10.0, ...
 std::vector<std::string> rocm_trees(const Examination& e);
 
+// Copies of HIP that one process could load together.
+Finding check_two_runtimes(const Examination& e);
+
+// apu_checks.cc
+Finding check_apu_pair(const Examination& e);
+
 // memory_checks.cc
 Finding check_apu_memory(const Examination& e);
 Finding check_free_memory(const Examination& e);
@@ -61,5 +70,23 @@ Finding check_host_copies(const Examination& e);
 Finding check_allocator(const Examination& e);
 Finding check_bandwidth(const Examination& e);
 Finding check_products(const Examination& e);
+
+// A rate of host-copies: what `gabbro_probe copy` printed for a mapped file.
+struct MappedCopy {
+  bool timed_out = false;
+  double bytes_per_second = 0;  // 0: it failed
+  std::string problem;          // one line
+};
+// Adds the rate to the finding of a device, and makes it worse where copies of model files are slow.
+Finding with_mapped_copy(Finding finding, const MappedCopy& copy);
+
+// Five seconds after work, with the device still open.
+struct IdleFacts {
+  double processor_share = 0;   // of one core, by this process
+  std::optional<double> watts;  // of the card
+  std::optional<int> busy_percent;
+};
+Finding judge_idle(const std::string& device, const IdleFacts& facts);
+Finding check_idle_after_work(const Examination& e);
 
 }  // namespace gabbro::doctor

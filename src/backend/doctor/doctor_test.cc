@@ -194,6 +194,72 @@ TEST(Doctor, Bus) {
   expect(find(tree, "idle-power"), CheckStatus::kOk, "99 % busy");
 }
 
+TEST(Doctor, ApuPair) {
+  expect(find("apu", "apu-pair"), CheckStatus::kOk,
+         "0000:c4:00.0 (gfx1151) with HIP 7.2.53211 and Linux 6.18.4-generic");
+  expect(find("rdna3", "apu-pair"), CheckStatus::kSkipped, "no APU");
+  TestTree tree("apu");
+  const std::string line = "add amdgpu.cwsr_enable=0 to GRUB_CMDLINE_LINUX in /etc/default/grub, then sudo update-grub";
+  tree.write("proc/sys/kernel/osrelease", "6.14.0-27-generic\n");
+  expect(find(tree, "apu-pair"), CheckStatus::kError, "Linux 6.18 is needed", line);
+  tree.write("sys/module/amdgpu/version", "6.16.6\n");  // AMD's driver
+  expect(find(tree, "apu-pair"), CheckStatus::kOk, "Linux 6.14.0");
+  const std::string facts = *tree.root().read("/facts");
+  tree.write("facts",
+             facts.substr(0, facts.find("runtime")) + "runtime hip status=ok path=/x version=6.4.43484 devices=\n");
+  expect(find(tree, "apu-pair"), CheckStatus::kError, "HIP 7.2 is needed", line);
+  tree.remove("sys/module/amdgpu/version");
+  expect(find(tree, "apu-pair"), CheckStatus::kError, "HIP 7.2 and Linux 6.18 are needed", line);
+  tree.write("sys/module/amdgpu/parameters/cwsr_enable", "0\n");
+  expect(find(tree, "apu-pair"), CheckStatus::kOk, "waves are not saved");
+  tree.write("sys/bus/pci/devices/0000:c4:00.0/fw_version/mes_fw_version", "0x00000083\n");
+  expect(find(tree, "apu-pair"), CheckStatus::kError, "MES firmware 0x83 hangs", "linux-firmware");
+}
+
+TEST(Doctor, TwoRuntimes) {
+  expect(find("rdna3", "two-hip-runtimes"), CheckStatus::kOk, "no Python package has a HIP runtime");
+  TestTree tree("rdna3");
+  tree.write("venv/lib/python3.12/site-packages/torch/lib/libamdhip64.so", "");
+  const Environment::Values active = {{"VIRTUAL_ENV", "/venv"}};
+  const std::string wheel = "/venv/lib/python3.12/site-packages/torch/lib/libamdhip64.so";
+  const Finding both = find(tree, "two-hip-runtimes", active);
+  expect(both, CheckStatus::kWarning, "/opt/rocm/lib/libamdhip64.so.7 7.2.53211 and " + wheel,
+         "GABBRO_HIP_PATH=" + wheel);
+  const std::string facts = *tree.root().read("/facts");
+  tree.write("facts", facts.substr(0, facts.find("runtime")) + "runtime hip status=missing message=none\n");
+  expect(find(tree, "two-hip-runtimes", active), CheckStatus::kOk, "one HIP runtime: " + wheel);
+}
+
+TEST(Doctor, WslTakesItsFactsFromHip) {
+  TestTree tree("no_gpu");
+  tree.write("proc/sys/kernel/osrelease", "6.6.87.2-microsoft-standard-WSL2").write("dev/dxg", "");
+  tree.write("usr/lib/wsl/lib/librocdxg.so", "");
+  expect(find(tree, "wsl"), CheckStatus::kOk, "WSL with /dev/dxg and librocdxg, 64.0 GiB");
+  tree.write("facts", "runtime hip status=ok path=/opt/rocm/lib/libamdhip64.so.7 version=7.2.1 devices=0000:03:00.0\n");
+  expect(find(tree, "gpus"), CheckStatus::kOk, "WSL shows no card to Linux; HIP 7.2.1 sees 1 GPU");
+  expect(find(tree, "hip-runtime"), CheckStatus::kOk, "sees 1 GPU");
+  tree.write("facts", "runtime hip status=missing message=there is no libamdhip64\n");
+  expect(find(tree, "hip-runtime"), CheckStatus::kError, "there is no libamdhip64", "ROCm for WSL");
+  tree.write("proc/meminfo", "MemTotal: 8000000 kB\nMemAvailable: 7000000 kB\n");
+  expect(find(tree, "wsl"), CheckStatus::kWarning, "7.6 GiB of memory", ".wslconfig");
+}
+
+TEST(Doctor, CopiesFromMappedFiles) {
+  const Finding good = ok("rocm:0: to the device 25.0 GB/s pinned");
+  expect(with_mapped_copy(good, {.bytes_per_second = 5.2e9}), CheckStatus::kOk, "pinned; from a mapped file 5.2 GB/s");
+  expect(with_mapped_copy(good, {.bytes_per_second = 6.4e6}), CheckStatus::kWarning, "from a mapped file 0.0 GB/s",
+         "kernel");
+  expect(with_mapped_copy(good, {.timed_out = true}), CheckStatus::kError, "no end within 20 s", "newer kernel");
+  expect(with_mapped_copy(good, {.problem = "no room"}), CheckStatus::kOk, "from a mapped file: no room");
+}
+
+TEST(Doctor, IdlePowerAfterWork) {
+  expect(judge_idle("card", {.processor_share = 0.01, .watts = 17, .busy_percent = 0}), CheckStatus::kOk,
+         "uses 1 % of a core, the card is 0 % busy at 17 W");
+  expect(judge_idle("card", {.processor_share = 0.99}), CheckStatus::kWarning, "99 % of a core", "GPU_MAX_HW_QUEUES=1");
+  expect(judge_idle("card", {.watts = 90, .busy_percent = 100}), CheckStatus::kWarning, "100 % busy at 90 W");
+}
+
 // A backend whose device 1 fails the check "kernels", and which knows "bandwidth" of neither.
 abi::Status facts(int32_t index, abi::DeviceFacts* facts) {
   *facts = {};

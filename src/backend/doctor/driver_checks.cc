@@ -19,6 +19,8 @@ struct MinimumKernel {
 constexpr std::array<MinimumKernel, 5> kMinimumKernels = {
     {{"gfx110", 6, 1}, {"gfx1150", 6, 10}, {"gfx1151", 6, 10}, {"gfx120", 6, 12}, {"gfx942", 6, 6}}};
 
+constexpr double kLeastWslMemory = 12;  // GiB: WSL takes half of the machine's by default
+
 // The first card whose chain breaks at this link.
 const Card* broken_at(const Examination& e, Vendor vendor, ChainLink link, Verdict& verdict) {
   for (const Card* card : e.machine.cards_of(vendor)) {
@@ -34,6 +36,14 @@ Finding check_cards(const Examination& e) {
   std::string list;
   for (const Card& card : e.machine.cards) {
     list += fmt::format("{}{} at {}", list.empty() ? "" : ", ", card.pci.name, label(card));
+  }
+  if (list.empty() && e.machine.kernel.wsl && e.machine.root.exists("/dev/dxg")) {
+    // WSL has no amdgpu and shows no card: the runtime knows of it.
+    const RuntimeReport& report = e.runtimes.report(RuntimeKind::kHip);
+    if (!report.devices.empty()) {
+      return ok(fmt::format("WSL shows no card to Linux; HIP {} sees {} GPU{}", report.version, report.devices.size(),
+                            report.devices.size() == 1 ? "" : "s"));
+    }
   }
   return ok(list.empty() ? "no AMD or NVIDIA GPU on the PCI bus: models run on the CPU" : list);
 }
@@ -120,7 +130,15 @@ Finding check_wsl(const Examination& e) {
     return warning("WSL: librocdxg, through which ROCm reaches the GPU of Windows, is not installed",
                    "install librocdxg of AMD's ROCm for WSL, and the Adrenalin driver that its notes name");
   }
-  return ok("WSL with /dev/dxg and librocdxg");
+  const double gib = static_cast<double>(e.machine.memory.total) / (1 << 30);
+  if (gib < kLeastWslMemory) {
+    return warning(
+        fmt::format("WSL gives Linux {:.1f} GiB of memory: models are read through it, and an integrated GPU "
+                    "has no other",
+                    gib),
+        "in Windows, write [wsl2] and below it memory=24GB into %UserProfile%\\.wslconfig, then wsl --shutdown");
+  }
+  return ok(fmt::format("WSL with /dev/dxg and librocdxg, {:.1f} GiB of memory", gib));
 }
 
 }  // namespace gabbro::doctor

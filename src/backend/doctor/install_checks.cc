@@ -215,6 +215,27 @@ Finding check_python_packages(const Examination& e) {
   return ok("no PyTorch for ROCm, and Gabbro needs none");
 }
 
+Finding check_two_runtimes(const Examination& e) {
+  const RuntimeReport& report = e.runtimes.report(RuntimeKind::kHip);
+  const std::string root = e.machine.root.path("");
+  std::vector<std::string> copies;
+  for (const std::string& folder : python_folders(e)) {
+    for (const char* package : {"/torch/lib", "/_rocm_sdk_core/lib"}) {
+      for (const hip_search::LibraryFile& file : hip_search::libraries_in(root + folder + package)) {
+        const std::string path = file.path.substr(root.size());
+        if (file.link_target.empty() && path != report.path) copies.push_back(path);
+      }
+    }
+  }
+  if (copies.empty()) return ok("no Python package has a HIP runtime besides the one in use");
+  if (report.path.empty()) return ok(fmt::format("one HIP runtime: {}", copies.front()));
+  return warning(
+      fmt::format("two HIP runtimes: {} {} and {} of a Python package: a process that loads both crashes", report.path,
+                  report.version, fmt::join(copies, ", ")),
+      fmt::format("in Python programs that use both, import torch before gabbro, or export GABBRO_HIP_PATH={}",
+                  copies.front()));
+}
+
 Finding check_miopen_search(const Examination& e) {
   const auto enforce = e.machine.environment.get("MIOPEN_FIND_ENFORCE");
   if (enforce && *enforce != "1" && *enforce != "NONE" && !enforce->empty()) {

@@ -24,13 +24,17 @@ int leading_number(const std::string& text, size_t part) {
 }
 
 Finding check_runtime(const Examination& e, Vendor vendor, RuntimeKind kind) {
-  const bool needed = e.machine.has(vendor);
+  const bool hidden = kind == RuntimeKind::kHip && e.machine.kernel.wsl && e.machine.root.exists("/dev/dxg");
+  const bool needed = e.machine.has(vendor) || hidden;
   const RuntimeReport& report = e.runtimes.report(kind);
   if (!needed && report.state != RuntimeState::kOk) {
     return skipped(fmt::format("there is no {} GPU", vendor == Vendor::kAmd ? "AMD" : "NVIDIA"));
   }
   if (report.state == RuntimeState::kNotProbed) {
     return skipped(report.message.empty() ? "the recording does not say what the runtime answers" : report.message);
+  }
+  if (report.state != RuntimeState::kOk && !e.machine.has(vendor)) {
+    return error(report.message, "install AMD's ROCm for WSL and the Adrenalin driver that its notes name");
   }
   if (report.state != RuntimeState::kOk) {
     const Verdict verdict = judge_runtime(e.machine, *e.machine.cards_of(vendor).front(), report);
