@@ -214,9 +214,16 @@ struct Collectives {
 };
 const Collectives* collectives();  // null where there are none
 
-// Work enqueued between the two becomes a graph instead of being done. False: no graphs here.
-bool begin_capture(Queue* queue);
+struct GraphRules {
+  size_t most;      // graphs that a stream keeps
+  bool tested;      // replays are compared with single launches before the first graph is used
+  std::string off;  // why there are none on this device; empty: there are
+};
+GraphRules graph_rules(const Context* context);
+// Work enqueued between the two becomes a graph instead of being done. Where end_capture throws, the capture has ended.
+void begin_capture(Queue* queue);
 Graph* end_capture(Queue* queue);
+void abandon_capture(Queue* queue);  // ends a capture, also a failed one, and drops what was captured
 void replay(Queue* queue, Graph* graph);
 void destroy_graph(Graph* graph);
 

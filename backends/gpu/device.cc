@@ -14,15 +14,20 @@
 namespace gabbro::gpu {
 namespace {
 
-// Key under which measurements are valid: chip or partition, driver, these kernels, and the libraries.
-std::string describe_for_tuning(int32_t index, api::Context* context) {
+// Chip or partition, and driver.
+std::string describe_device(int32_t index) {
   abi::DeviceFacts facts{};
   api::device_facts(index, facts);
   std::string text = fmt::format("{} {}, {} units", facts.architecture, facts.name, facts.compute_units);
   for (const std::string_view version : {facts.driver, facts.runtime}) {
     if (!version.empty()) text += fmt::format(", {}", version);
   }
-  text += ", gabbro " GABBRO_VERSION;
+  return text;
+}
+
+// Key under which measurements are valid: the device, these kernels, and the libraries.
+std::string describe_for_tuning(int32_t index, api::Context* context) {
+  std::string text = describe_device(index) + ", gabbro " GABBRO_VERSION;
   for (const std::string& library : api::product_libraries(context)) {
     const std::string version = api::library_version(context, library);
     if (!version.empty()) text += fmt::format(", {} {}", library, version);
@@ -70,7 +75,8 @@ GpuDevice::GpuDevice(int32_t index, const abi::DeviceOptions& options)
       context_(api::open(index)),
       index_faults_(context_.get()),
       tuning_(options.tuning, [index, context = context_.get()] { return describe_for_tuning(index, context); }),
-      compute_(std::make_unique<GpuStream>(context_.get())),
+      graph_policy_(api::graph_rules(context_.get()), graph_source()),
+      compute_(std::make_unique<GpuStream>(context_.get(), graph_policy_)),
       pool_(context_.get(), {api::allocate, api::release}, compute_.get()),
       pinned_(context_.get(), {api::allocate_pinned, api::release_pinned}, nullptr),
       ranges_(context_.get(), pool_),
@@ -78,6 +84,28 @@ GpuDevice::GpuDevice(int32_t index, const abi::DeviceOptions& options)
   module_ = api::load_module(context_.get());
   packer_ = std::make_unique<Packer>(context_.get());
   index_faults_.reset(compute_->queue());
+  pool_.set_reclaim([this] { return drop_graphs(); });
+}
+
+GraphPolicy::Source GpuDevice::graph_source() {
+  return {.device = [this] { return describe_device(index_); },
+          .file = [this] { return tuning_.file(); },
+          .check =
+              [this] {
+                const api::Function* step = nullptr;
+                {
+                  const std::lock_guard lock(making_);
+                  step = api::find_function(module_, "graph_step");
+                }
+                return check_graphs(context_.get(), step);
+              }};
+}
+
+bool GpuDevice::drop_graphs() {
+  size_t dropped = compute_->drop_graphs();
+  const std::lock_guard lock(streams_mutex_);
+  for (const auto& other : streams_) dropped += other->drop_graphs();
+  return dropped > 0;
 }
 
 GpuDevice::~GpuDevice() {
@@ -95,7 +123,7 @@ void GpuDevice::release_range(void* range) {
 }
 
 GpuStream* GpuDevice::create_stream() {
-  auto stream = std::make_unique<GpuStream>(context_.get());
+  auto stream = std::make_unique<GpuStream>(context_.get(), graph_policy_);
   const std::lock_guard lock(streams_mutex_);
   return streams_.emplace_back(std::move(stream)).get();
 }
@@ -136,14 +164,14 @@ void GpuDevice::copy_to_host(abi::Stream* on, void* host, const void* source, si
   GpuStream& own = stream(on);
   const std::lock_guard lock(own.mutex());
   if (is_pinned(host)) return api::copy_to_host(own.queue(), host, source, bytes);
-  staging_.copy_to_host(own.queue(), host, source, bytes);
+  own.wait_by([&] { staging_.copy_to_host(own.queue(), host, source, bytes); });
   throw_bad_index(own.queue());
 }
 
 void GpuDevice::synchronize_stream(abi::Stream* on) {
   GpuStream& own = stream(on);
   const std::lock_guard lock(own.mutex());
-  api::synchronize(own.queue());
+  own.synchronize();
   throw_bad_index(own.queue());
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backends/gpu/doctor/peers.h"
+#include "backends/gpu/graph_policy.h"
 #include "backends/gpu/kernel.h"
 #include "backends/gpu/memory/pool.h"
 #include "backends/gpu/memory/ranges.h"
@@ -83,6 +84,7 @@ class GpuDevice {
 
   Tuning& tuning() { return tuning_; }
 
+  GraphPolicy& graph_policy() { return graph_policy_; }
   // Call this before a kernel is destroyed: captured graphs may launch it.
   void forget_graphs_of(const void* kernel);
 
@@ -95,6 +97,8 @@ class GpuDevice {
 
  private:
   void throw_bad_index(api::Queue* queue);
+  GraphPolicy::Source graph_source();
+  bool drop_graphs();
 
   PeerEnd end() const { return {index_, context_.get(), compute_->queue()}; }
   // body(peers, the other end) with both compute streams held.
@@ -118,6 +122,7 @@ class GpuDevice {
   std::unique_ptr<api::Context, CloseContext> context_;  // closed after all else is released
   mutable IndexFaults index_faults_;
   mutable Tuning tuning_;
+  GraphPolicy graph_policy_;
   std::unique_ptr<GpuStream> compute_;
   Pool pool_, pinned_;  // before the streams: memory is released once these are done
   Ranges ranges_;

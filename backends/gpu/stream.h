@@ -1,12 +1,13 @@
-// A stream of a GPU: its queue, and the graphs of launch lists that were captured on it.
+// A stream of a GPU: its queue, the counters of its launches, and the graphs of launch lists that were captured on it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
-#include <unordered_map>
-#include <vector>
+#include <optional>
 
+#include "backends/gpu/graph_cache.h"
 #include "backends/gpu/kernel.h"
 
 namespace gabbro::gpu {
@@ -14,7 +15,7 @@ namespace gabbro::gpu {
 class GpuStream {
  public:
   // Allocates the counters of its launches. Throws ApiError.
-  explicit GpuStream(api::Context* context);
+  GpuStream(api::Context* context, GraphPolicy& graphs);
   ~GpuStream();  // waits for its work
   GpuStream(const GpuStream&) = delete;
   GpuStream& operator=(const GpuStream&) = delete;
@@ -28,33 +29,33 @@ class GpuStream {
 
   // To be called before a kernel goes away: drops the graphs that name it.
   void forget_graphs_of(const void* kernel);
+  // For want of memory. Returns how many graphs there were.
+  size_t drop_graphs();
   size_t graph_count();
+
+  // Waits for its work; the mutex is held. Throws ApiError.
+  void synchronize();
+  // The same by `wait`, which waits for all of the queue's work in another manner.
+  void wait_by(const std::function<void()>& wait);
   // Waits for its work, whose failure is of no interest any more.
   void drain();
+  // After a wait for its work: the first of the counters that is not zero, and its value.
+  struct Counter {
+    size_t index;
+    uint32_t value;
+  };
+  std::optional<Counter> nonzero_counter();
 
  private:
-  // A list of launches that came before is captured when it comes again, and replayed from then on.
-  struct Recorded {
-    std::vector<const void*> signature;  // the kernels, then the addresses they work on
-    int32_t launches = 0;
-    api::Graph* graph = nullptr;
-    uint64_t used = 0;
-  };
-  static constexpr size_t kMaxGraphs = 64;
-  static constexpr int32_t kGraphLaunches = 8;  // shorter lists are not worth a graph
-
-  static void drop(Recorded& recorded);
   // `ahead`: see Launcher.
   void enqueue(const abi::Launch& launch, const WrittenMemory* ahead);
-  bool replay(const abi::Launch* launches, int32_t count);
-  void forget_graphs();
+  void clear_counters();
 
   api::Context* const context_;
   uint32_t* counters_;
+  bool counters_unknown_ = false;  // launches that use them may have been left out
   api::Queue* queue_ = nullptr;
-  std::unordered_map<uint64_t, Recorded> recorded_;  // by hash of the signature
-  Recorded* last_ = nullptr;                         // that was replayed
-  uint64_t clock_ = 0;
+  std::optional<GraphCache> graphs_;
   std::mutex mutex_;
 };
 

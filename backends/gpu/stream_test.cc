@@ -1,4 +1,4 @@
-// Captured lists of launches on a stream of the simulator, and groups of its devices.
+// Streams of the simulator: their counters, and groups of its devices.
 #include "backends/gpu/stream.h"
 
 #include <gtest/gtest.h>
@@ -16,99 +16,29 @@ extern "C" const gabbro::abi::Backend* gabbro_backend();
 namespace gabbro::gpu {
 namespace {
 
-constexpr int64_t kListCount = 100;
-
-std::unique_ptr<Kernel> make_negate(GpuDevice& device) {
-  abi::TensorView view = {.shape = {kListCount}, .strides = {1}, .rank = 1, .dtype = DType::f32};
-  return device.make_kernel({.op = "neg", .inputs = &view, .input_count = 1, .outputs = &view, .output_count = 1});
-}
-
-// Nine launches of a kernel, x to y and back.
-struct List {
-  List(const Kernel& kernel, void* x, void* y) {
-    for (size_t i = 0; i < launches.size(); ++i) {
-      views[i][0] = views[i][1] = {.shape = {kListCount}, .strides = {1}, .rank = 1, .dtype = DType::f32};
-      views[i][0].data = i % 2 == 0 ? x : y;
-      views[i][1].data = i % 2 == 0 ? y : x;
-      launches[i] = {
-          .kernel = &kernel, .inputs = &views[i][0], .outputs = &views[i][1], .input_count = 1, .output_count = 1};
-    }
-  }
-  std::array<std::array<abi::TensorView, 2>, 9> views;
-  std::array<abi::Launch, 9> launches;
-};
-
-TEST(Graphs, AreDroppedWithAKernelThatTheyUseAndNoOther) {
-  GpuDevice device(0);
-  const auto first = make_negate(device), second = make_negate(device);
-  void *x = device.allocate(nullptr, kListCount * 4), *y = device.allocate(nullptr, kListCount * 4);
-  const List one(*first, x, y), two(*second, x, y);
-  GpuStream& other = *device.create_stream();
-  auto* const handle = reinterpret_cast<abi::Stream*>(&other);
-  std::vector<float> values(kListCount, 2);
-  device.copy_to_device(nullptr, x, values.data(), kListCount * 4);
-  for (int run = 0; run < 3; ++run) {
-    for (const List* list : {&one, &two}) ASSERT_TRUE(device.execute(nullptr, list->launches.data(), 9, nullptr));
-  }
-  device.synchronize_stream(nullptr);
-  for (int run = 0; run < 2; ++run) ASSERT_TRUE(device.execute(handle, one.launches.data(), 9, nullptr));
-  device.synchronize_stream(handle);
-  GpuStream& compute = device.stream(nullptr);
-  EXPECT_EQ(compute.graph_count(), 2U);
-  EXPECT_EQ(other.graph_count(), 1U);
-  device.forget_graphs_of(first.get());
-  EXPECT_EQ(compute.graph_count(), 1U);
-  EXPECT_EQ(other.graph_count(), 0U);
-  ASSERT_TRUE(device.execute(nullptr, two.launches.data(), 9, nullptr));  // replayed
-  EXPECT_EQ(compute.graph_count(), 1U);
-  device.copy_to_host(nullptr, values.data(), y, kListCount * 4);
-  EXPECT_EQ(values, std::vector<float>(kListCount, values[0]));
-  device.forget_graphs_of(second.get());
-  EXPECT_EQ(compute.graph_count(), 0U);
-  for (void* memory : {x, y}) device.free(nullptr, memory);
-  device.destroy_stream(&other);
-}
-
-// Notes which of its inputs were settled at each launch.
-class Witness : public Kernel {
+// Launches that fail half way leave counters behind.
+class HalfLaunch : public Kernel {
  public:
-  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    for (int i = 0; i < launch.input_count; ++i) settled.push_back(run.settled(launch, {i}));
+  void enqueue(const abi::Launch&, const Launcher& run) const override {
+    const uint32_t some = 3;
+    api::copy_to_device(run.queue, run.counters + 7, &some, sizeof some);
+    throw ApiError(abi::StatusCode::kFailed, "half of it was launched");
   }
-  mutable std::vector<bool> settled;
 };
 
-// An early read is of what no launch ahead in a graph writes: neither the whole of an input nor a part of it.
-TEST(Graphs, TellWhichInputsAreSettled) {
+TEST(Streams, ClearTheirCountersAfterAFailure) {
   GpuDevice device(0);
-  const auto negate = make_negate(device);
-  auto* const memory = static_cast<float*>(device.allocate(nullptr, 4 * kListCount * 4));
-  const std::vector<float> values(4 * kListCount, 1);
-  device.copy_to_device(nullptr, memory, values.data(), values.size() * 4);
-  List list(*negate, memory, memory + kListCount);
-  const Witness witness;
-  // The inputs of the last launch but one, of which others write the first 2 * kListCount elements.
-  const auto part = [&](int64_t first, int64_t count) {
-    return abi::TensorView{.data = memory + first, .shape = {count}, .strides = {1}, .rank = 1, .dtype = DType::f32};
-  };
-  std::array<abi::TensorView, 4> inputs = {part(0, 4), part(2 * kListCount - 1, 2), part(2 * kListCount, kListCount),
-                                           part(3 * kListCount, kListCount)};
-  std::array<abi::TensorView, 1> output = {part(3 * kListCount, kListCount)};
-  list.launches[7] = {
-      .kernel = &witness, .inputs = inputs.data(), .outputs = output.data(), .input_count = 4, .output_count = 1};
-  ASSERT_TRUE(device.execute(nullptr, list.launches.data(), 9, nullptr));
-  EXPECT_EQ(witness.settled, (std::vector<bool>{false, false, false, false}));  // launches before the list may run
-  witness.settled.clear();
-  ASSERT_TRUE(device.execute(nullptr, list.launches.data(), 9, nullptr));
-  EXPECT_EQ(witness.settled, (std::vector<bool>{false, false, true, true}));
-  // Behind a launch that writes the last of them.
-  list.launches[8] = list.launches[7];
-  witness.settled.clear();
-  for (int run = 0; run < 2; ++run) ASSERT_TRUE(device.execute(nullptr, list.launches.data(), 9, nullptr));
-  const std::vector<bool> last(witness.settled.end() - 4, witness.settled.end());
-  EXPECT_EQ(last, (std::vector<bool>{false, false, true, false}));
-  device.forget_graphs_of(&witness);
-  device.free(nullptr, memory);
+  GpuStream& stream = device.stream(nullptr);
+  EXPECT_FALSE(stream.nonzero_counter());
+  const HalfLaunch half;
+  const abi::Launch failing = {.kernel = &half};
+  EXPECT_THROW(device.execute(nullptr, &failing, 1, nullptr), ApiError);
+  const auto counter = stream.nonzero_counter();
+  ASSERT_TRUE(counter);
+  EXPECT_EQ(counter->index, 7U);
+  EXPECT_EQ(counter->value, 3U);
+  EXPECT_TRUE(device.execute(nullptr, nullptr, 0, nullptr));  // any list of launches
+  EXPECT_FALSE(stream.nonzero_counter());
 }
 
 class Groups : public testing::TestWithParam<const char*> {

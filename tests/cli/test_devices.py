@@ -150,7 +150,8 @@ class Doctor(Recorded):
                 self.assertEqual(bool(check["fix"]), check["status"] in ("warning", "error"), check)
 
     def test_what_needs_the_hardware_is_skipped_and_says_why(self):
-        for check in ("code-objects", "kernels", "peer-copies", "host-copies", "allocator", "bandwidth", "products"):
+        for check in ("code-objects", "kernels", "peer-copies", "graphs", "host-copies", "allocator", "bandwidth",
+                      "products"):
             for options in ((), ("--self-test",)):
                 found = self.doctor("mi300x_8", *options)[check]
                 self.assertEqual((found["status"], found["summary"]), ("skipped", "no GPU backend is installed"))

@@ -648,9 +648,12 @@ void convolve(Queue* queue, const Convolution* convolution, const void* x, const
 
 const Collectives* collectives() { return nullptr; }
 
-bool begin_capture(Queue* queue) {
+GraphRules graph_rules(const Context*) { return {.most = 64, .tested = false, .off = {}}; }
+
+void begin_capture(Queue* queue) {
   queue->context->use();
-  return driver().cuStreamBeginCapture_(queue->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL) == CUDA_SUCCESS;
+  driver().check(driver().cuStreamBeginCapture_(queue->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                 "capturing a graph");
 }
 
 Graph* end_capture(Queue* queue) {
@@ -661,6 +664,12 @@ Graph* end_capture(Queue* queue) {
   driver().cuGraphDestroy_(captured);
   driver().check(result, "making a graph");
   return graph.release();
+}
+
+void abandon_capture(Queue* queue) {
+  CUgraph captured = nullptr;
+  driver().cuStreamEndCapture_(queue->stream, &captured);
+  if (captured != nullptr) driver().cuGraphDestroy_(captured);
 }
 
 void replay(Queue* queue, Graph* graph) {

@@ -174,7 +174,13 @@ bool check_kernels(GpuDevice& device, abi::CheckResult& result) {
     ++count;
     if (count == 1) wrong = fmt::format("{} (off by {:.2g} of the result)", verdict.name, verdict.error);
   }
-  if (count == 0) {
+  const auto counter = device.stream(nullptr).nonzero_counter();
+  if (count == 0 && counter) {
+    answer(result, CheckStatus::kError,
+           fmt::format("after all kernels have ended, counter {} of their blocks is {} and not 0", counter->index,
+                       counter->value),
+           "update the driver and its runtime; until then use --device cpu, and report it");
+  } else if (count == 0) {
     answer(result, CheckStatus::kOk, fmt::format("{} kernels compute what the host does", verdicts.size()));
   } else {
     answer(result, CheckStatus::kError,
@@ -261,15 +267,31 @@ bool check_peer_copies(GpuDevice& device, abi::CheckResult& result) {
   return true;
 }
 
+bool check_graph_replays(GpuDevice& device, abi::CheckResult& result) {
+  GraphPolicy& policy = device.graph_policy();
+  policy.allowed();
+  if (policy.evidence() != GraphPolicy::kTested) policy.check_again();
+  const std::string reason = policy.reason();
+  if (reason.empty()) {
+    answer(result, CheckStatus::kOk, "graphs of launches compute what single launches do");
+  } else if (reason == GraphPolicy::kSwitchedOff) {
+    answer(result, CheckStatus::kOk, fmt::format("launches are not replayed as graphs: {}", reason));
+  } else {
+    answer(result, CheckStatus::kWarning, fmt::format("launches are not replayed as graphs: {}", reason),
+           "update the driver and its runtime; GABBRO_GRAPHS=0 accepts it, which costs a few percent of speed");
+  }
+  return true;
+}
+
 struct Check {
   std::string_view id;
   bool (*run)(GpuDevice& device, abi::CheckResult& result);
 };
 
 constexpr Check kChecks[] = {
-    {"code-objects", check_code_objects}, {"kernels", check_kernels},         {"peer-copies", check_peer_copies},
-    {"allocator", check_allocator},       {"host-copies", check_host_copies}, {"bandwidth", check_bandwidth},
-    {"products", check_products},
+    {"code-objects", check_code_objects}, {"kernels", check_kernels},     {"peer-copies", check_peer_copies},
+    {"graphs", check_graph_replays},      {"allocator", check_allocator}, {"host-copies", check_host_copies},
+    {"bandwidth", check_bandwidth},       {"products", check_products},
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ TEST_F(Checks, AllIsWell) {
        {std::pair{"code-objects", "host code, waves of 32"},
         std::pair{"kernels", "26 kernels compute what the host does"},
         std::pair{"peer-copies", "copies come directly from sim:1"},
+        std::pair{"graphs", "graphs of launches compute what single launches do"},
         std::pair{"allocator", "memory is back after 32 cycles"}, std::pair{"host-copies", " GB/s pinned, "}}) {
     abi::CheckResult result;
     ASSERT_EQ(run(id, result).code, StatusCode::kOk) << id;
@@ -136,6 +137,31 @@ TEST_F(Checks, AKernelThatIsWrongIsNamed) {
             0U)
       << result.summary;
   EXPECT_EQ(std::string(result.fix).find("use --device cpu; run it once more: "), 0U) << result.fix;
+}
+
+// The read after the results of the kernels is of the counters of their blocks.
+TEST_F(Checks, CountersThatAreLeftBehindAreFound) {
+  ::setenv("GABBRO_SIM_FAIL", "read:27", 1);
+  abi::CheckResult result;
+  ASSERT_EQ(run("kernels", result).code, StatusCode::kOk);
+  EXPECT_EQ(result.status, CheckStatus::kError);
+  EXPECT_STREQ(result.summary, "after all kernels have ended, counter 512 of their blocks is 16 and not 0");
+}
+
+TEST_F(Checks, GraphsThatAreWrongOrSwitchedOff) {
+  ::setenv("GABBRO_TUNING_FILE", "", 1);
+  ::setenv("GABBRO_SIM_FAIL", "graph:stale", 1);
+  abi::CheckResult result;
+  ASSERT_EQ(run("graphs", result).code, StatusCode::kOk);
+  EXPECT_EQ(result.status, CheckStatus::kWarning);
+  EXPECT_STREQ(result.summary,
+               "launches are not replayed as graphs: replay 1 of a graph of 300 launches computes something else than "
+               "single launches");
+  ::setenv("GABBRO_GRAPHS", "0", 1);
+  ASSERT_EQ(run("graphs", result).code, StatusCode::kOk);
+  EXPECT_EQ(result.status, CheckStatus::kOk);
+  EXPECT_STREQ(result.summary, "launches are not replayed as graphs: GABBRO_GRAPHS=0 asks for it");
+  for (const char* variable : {"GABBRO_GRAPHS", "GABBRO_TUNING_FILE"}) ::unsetenv(variable);
 }
 
 TEST_F(Checks, PeerCopiesThatAreDamagedOrImpossible) {

@@ -51,6 +51,7 @@ struct Module {
 };
 struct Graph {
   hipGraphExec_t exec = nullptr;
+  hipStream_t replayed = nullptr;  // the stream of the last replay
 };
 struct Gemm {
   std::unique_ptr<hip::LibraryProduct> product;

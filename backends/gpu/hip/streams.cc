@@ -1,4 +1,6 @@
 // Streams, events, copies and graphs on HIP.
+#include "backends/gpu/hip/code_target.h"
+#include "backends/gpu/hip/graph_rules.h"
 #include "backends/gpu/hip/objects.h"
 
 namespace gabbro::gpu::api {
@@ -60,14 +62,21 @@ void synchronize_event(Event* event) {
   runtime().check(runtime().hipEventSynchronize_(event->event), "waiting for an event");
 }
 
-bool begin_capture(Queue* queue) {
+GraphRules graph_rules(const Context* context) {
+  return hip::graph_rules_of(runtime().version(), hip::target_of(context->architecture));
+}
+
+void begin_capture(Queue* queue) {
   queue->context->use();
-  return runtime().hipStreamBeginCapture_(queue->stream, hipStreamCaptureModeThreadLocal) == hipSuccess;
+  runtime().check(runtime().hipStreamBeginCapture_(queue->stream, hipStreamCaptureModeThreadLocal),
+                  "capturing a graph");
 }
 
 Graph* end_capture(Queue* queue) {
   hipGraph_t captured = nullptr;
-  runtime().check(runtime().hipStreamEndCapture_(queue->stream, &captured), "capturing a graph");
+  const hipError_t ended = runtime().hipStreamEndCapture_(queue->stream, &captured);
+  if (ended != hipSuccess && captured != nullptr) static_cast<void>(runtime().hipGraphDestroy_(captured));
+  runtime().check(ended, "capturing a graph");
   auto graph = std::make_unique<Graph>();
   const hipError_t result = runtime().hipGraphInstantiateWithFlags_(&graph->exec, captured, 0);
   static_cast<void>(runtime().hipGraphDestroy_(captured));
@@ -75,12 +84,21 @@ Graph* end_capture(Queue* queue) {
   return graph.release();
 }
 
+void abandon_capture(Queue* queue) {
+  hipGraph_t captured = nullptr;
+  static_cast<void>(runtime().hipStreamEndCapture_(queue->stream, &captured));
+  if (captured != nullptr) static_cast<void>(runtime().hipGraphDestroy_(captured));
+}
+
 void replay(Queue* queue, Graph* graph) {
   queue->context->use();
+  graph->replayed = queue->stream;
   runtime().check(runtime().hipGraphLaunch_(graph->exec, queue->stream), "launching a graph");
 }
 
+// A graph that runs holds the arguments of its launches, which some releases free at once.
 void destroy_graph(Graph* graph) {
+  if (graph->replayed != nullptr) static_cast<void>(runtime().hipStreamSynchronize_(graph->replayed));
   static_cast<void>(runtime().hipGraphExecDestroy_(graph->exec));
   delete graph;
 }

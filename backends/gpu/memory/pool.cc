@@ -76,6 +76,7 @@ void* Pool::allocate(size_t bytes, GpuStream* stream) {
   auto [pointer, piece] = find_kept(size_class(bytes), stream);
   const bool hit = pointer != nullptr;
   if (!hit) pointer = from_source(piece.bytes);
+  if (pointer == nullptr && reclaim_ && reclaim_()) pointer = from_source(piece.bytes);
   if (pointer == nullptr && facts_.reserved > facts_.in_use) {
     ++facts_.retries;
     trim_locked();

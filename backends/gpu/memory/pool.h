@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <list>
 #include <map>
 #include <mutex>
@@ -40,7 +41,9 @@ class Pool {
   void release(void* pointer, GpuStream* stream = nullptr);
   void release_unpooled(void* pointer,
                         GpuStream* stream = nullptr);  // to the runtime, unless it is of what was reserved
-  void forget_stream(const GpuStream* stream);         // which has no work left
+  // Called before cached pieces are released for want of memory; returns whether it freed some.
+  void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
+  void forget_stream(const GpuStream* stream);  // which has no work left
   // Asks the runtime for `bytes` at once. False if it does not have them. Pieces of less than kReservedPiece are not
   // taken from a reservation: a long-lived number would keep all of it from being released.
   bool reserve(size_t bytes);
@@ -80,6 +83,7 @@ class Pool {
   std::unordered_map<void*, Piece> used_;
   std::map<size_t, std::vector<Kept>> kept_;  // by size
   std::list<Slab> slabs_;
+  std::function<bool()> reclaim_;
   abi::PoolFacts facts_{};
 };
 

@@ -10,12 +10,12 @@
 namespace gabbro::gpu {
 namespace {
 
-std::array<std::byte, 4096> memory;
+std::array<std::byte, 4096> storage;
 
-std::ptrdiff_t offset(void* piece) { return static_cast<std::byte*>(piece) - memory.data(); }
+std::ptrdiff_t offset(void* piece) { return static_cast<std::byte*>(piece) - storage.data(); }
 
 TEST(Slab, TakesTheSmallestGapThatIsLargeEnough) {
-  Slab slab(memory.data(), memory.size());
+  Slab slab(storage.data(), storage.size());
   void* const a = slab.take(1024);
   void* const b = slab.take(256);
   void* const c = slab.take(512);
@@ -33,7 +33,7 @@ TEST(Slab, TakesTheSmallestGapThatIsLargeEnough) {
 TEST(Slab, IsWholeAgainInWhateverOrderPiecesComeBack) {
   std::mt19937 random(7);
   for (int round = 0; round < 50; ++round) {
-    Slab slab(memory.data(), memory.size());
+    Slab slab(storage.data(), storage.size());
     std::vector<std::pair<void*, size_t>> pieces;
     for (int step = 0; step < 200; ++step) {
       const size_t bytes = Slab::rounded(1 + random() % 1000);
@@ -50,7 +50,7 @@ TEST(Slab, IsWholeAgainInWhateverOrderPiecesComeBack) {
     }
     for (const auto& [piece, bytes] : pieces) slab.release(piece, bytes);
     EXPECT_TRUE(slab.unused());
-    EXPECT_EQ(slab.take(memory.size()), memory.data());
+    EXPECT_EQ(slab.take(storage.size()), storage.data());
   }
 }
 

@@ -3,9 +3,11 @@
 // and from then on the device), lost:N (after the Nth launch the device is gone), read:N (the Nth copy to the host
 // flips a bit), unreachable:1 (no device reaches another's memory), peer:N, peer-error:N and peer-slow:N (from the Nth
 // copy between devices on, each flips a bit, fails, or takes 0.3 s), access:N and unmap:N (the Nth piece of a range is
-// not mapped, or not unmapped), ranges:N (ranges have N bytes of memory in all); several are joined with commas.
-// GABBRO_SIM_STREAM_SEED chooses the order in which the work of streams is done (scheduler.h); accesses that no stream
-// or event orders are errors (ordering.h).
+// not mapped, or not unmapped), ranges:N (ranges have N bytes of memory in all), capture:N (the Nth capture of a graph
+// fails), graph:tested (graphs are tested as on a card), graph:stale (the same, and they read memory as it was before
+// the last copy), graph:oom (they cannot be launched); several are joined with commas. GABBRO_SIM_STREAM_SEED chooses
+// the order in which the work of streams is done (scheduler.h); accesses that no stream or event orders are errors
+// (ordering.h).
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -43,19 +45,22 @@ uint32_t wave_of(int32_t index) {
   throw ApiError(StatusCode::kFailed, fmt::format("GABBRO_SIM_WAVE: '{:.16}' is neither 32 nor 64", forced));
 }
 
-// N of "what:N" in GABBRO_SIM_FAIL; 0 where it is not asked for.
-uint64_t fault(std::string_view what) {
+// X of "what:X" in GABBRO_SIM_FAIL; empty where it is not asked for.
+std::string fault_text(std::string_view what) {
   const char* text = std::getenv("GABBRO_SIM_FAIL");
-  if (text == nullptr) return 0;
+  if (text == nullptr) return {};
   std::string_view rest = text;
   while (!rest.empty()) {
     const std::string_view item = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), item.size() + 1));
     if (item.starts_with(what) && item.substr(what.size()).starts_with(':'))
-      return std::strtoull(std::string(item.substr(what.size() + 1)).c_str(), nullptr, 10);
+      return std::string(item.substr(what.size() + 1));
   }
-  return 0;
+  return {};
 }
+
+// The same of a number; 0 where it is not asked for.
+uint64_t fault(std::string_view what) { return std::strtoull(fault_text(what).c_str(), nullptr, 10); }
 
 // Another one on each device, or bytes that two of them damage might be right again.
 void flip_bit(const Context& context, void* memory, size_t bytes) {
@@ -90,7 +95,9 @@ Context* open(int32_t index) {
                      .failing_unmapping = fault("unmap"),
                      .range_limit = fault("ranges"),
                      .slow_peer = fault("peer-slow"),
-                     .reaches_others = fault("unreachable") == 0};
+                     .reaches_others = fault("unreachable") == 0,
+                     .failing_capture = fault("capture"),
+                     .graph_fault = fault_text("graph")};
 }
 void close(Context* context) { delete context; }
 size_t free_memory(Context*) { return kMemory - std::min(kMemory, sim::allocated_bytes()); }
@@ -252,6 +259,16 @@ void check_host_memory(const void* host, size_t bytes) {
                                                   bytes, kPageableBytes));
 }
 
+// With stale graphs: keeps what a copy to the device is about to overwrite.
+void keep_overwritten(Queue* queue, void* target, size_t bytes) {
+  if (queue->context->graph_fault != "stale") return;
+  queue->overwritten = std::make_shared<Queue::Overwritten>();
+  queue->enqueue([last = queue->overwritten, target, bytes] {
+    const auto* const begin = static_cast<const std::byte*>(target);
+    *last = {.target = target, .bytes = {begin, begin + bytes}};
+  });
+}
+
 }  // namespace
 
 void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) {
@@ -259,6 +276,7 @@ void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes) 
   const Access accesses[] = {{target, bytes, true}, {host, sim::is_pinned(host) ? bytes : 0, false}};
   queue->declare("copy to the device", accesses);
   if (bytes == 0) return;
+  keep_overwritten(queue, target, bytes);
   if (sim::is_pinned(host)) {
     queue->guard("copy to the device", host, bytes, true);
     return queue->enqueue(
@@ -379,13 +397,40 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
   queue->enqueue([queue, kernel = function->kernel, grid, copied] { run_launch(*queue, *kernel, grid, copied.get()); });
 }
 
-bool begin_capture(Queue* queue) {
-  queue->captured = std::make_unique<Graph>();
-  return true;
+GraphRules graph_rules(const Context* context) {
+  return {.most = 64, .tested = context->graph_fault == "tested" || context->graph_fault == "stale", .off = {}};
 }
-Graph* end_capture(Queue* queue) { return queue->captured.release(); }
+
+void begin_capture(Queue* queue) {
+  if (queue->captured != nullptr) throw ApiError(StatusCode::kFailed, "sim: the queue is capturing already");
+  queue->captured = std::make_unique<Graph>();
+}
+Graph* end_capture(Queue* queue) {
+  auto captured = std::move(queue->captured);
+  if (++queue->context->captures == queue->context->failing_capture)
+    throw ApiError(StatusCode::kFailed, "sim: injected failure of a capture");
+  return captured.release();
+}
+void abandon_capture(Queue* queue) { queue->captured.reset(); }
+
+namespace {
+
+// Exchanges what the last copy to the device has written and what was there before.
+void exchange_overwritten(Queue* queue) {
+  if (queue->overwritten == nullptr) return;
+  queue->enqueue([last = queue->overwritten] {
+    std::swap_ranges(last->bytes.begin(), last->bytes.end(), static_cast<std::byte*>(last->target));
+  });
+}
+
+}  // namespace
+
 void replay(Queue* queue, Graph* graph) {
+  if (queue->context->graph_fault == "oom")
+    throw ApiError(StatusCode::kOutOfMemory, "sim: injected lack of memory for a graph");
+  exchange_overwritten(queue);
   for (const auto& work : graph->work) work(queue);
+  exchange_overwritten(queue);
 }
 void destroy_graph(Graph* graph) { delete graph; }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,6 +24,10 @@ struct Context {
   bool reaches_others;
   std::atomic<uint64_t> allocations{0}, launches{0}, reads{0}, peer_copies{0}, mappings{0}, unmappings{0};
   std::atomic<bool> lost{false};
+  // Of graphs: the Nth capture fails, and what else is wrong with them.
+  uint64_t failing_capture = 0;
+  std::string graph_fault;
+  std::atomic<uint64_t> captures{0};
   std::mutex mutex;
   std::string failure;  // of work: reported by whatever waits next, and by all that comes after
 
@@ -50,6 +55,11 @@ struct Queue {
   sim::Scheduler::Stream stream;
   sim::Ordering::Actor actor;
   std::unique_ptr<Graph> captured;  // while work is captured
+  struct Overwritten {
+    void* target = nullptr;
+    std::vector<std::byte> bytes;
+  };
+  std::shared_ptr<Overwritten> overwritten;  // by the last copy to the device, where graphs are stale
   std::atomic<const std::atomic<bool>*> cancel{nullptr};
 
   // Enqueues work under a name, with its accesses. Throws where these are not ordered.

@@ -20,6 +20,13 @@ TuningFile file_of(const abi::TuningOptions& options) {
   return TuningFile(options.file == nullptr ? TuningFile::default_path() : options.file);
 }
 
+// The measurements of a file.
+TuningTable load(const TuningFile& file, std::string& problem) {
+  TuningTable table = file.load(problem);
+  std::erase_if(table, [](const auto& entry) { return entry.first.second == kGraphVerdict; });
+  return table;
+}
+
 TuningEntry entry_of(const Measurement& measurement) {
   TuningEntry entry{.chosen = measurement.candidates[measurement.chosen].name, .candidates = {}};
   for (const Measurement::Candidate& candidate : measurement.candidates) {
@@ -35,14 +42,14 @@ Tuning::Tuning(const abi::TuningOptions& options, std::function<std::string()> d
       search_(options.search || is_set("GABBRO_MIOPEN_SEARCH")),
       file_(file_of(options)),
       describe_(std::move(device)) {
-  table_ = file_.load(problem_);
+  table_ = load(file_, problem_);
 }
 
 void Tuning::set(const abi::TuningOptions& options) {
   const std::lock_guard lock(mutex_);
   if (TuningFile file = file_of(options); file.path() != file_.path()) {
     std::string problem;
-    TuningTable table = file.load(problem), own;
+    TuningTable table = load(file, problem), own;
     if (!problem.empty()) throw ApiError(abi::StatusCode::kFailed, problem);
     for (const Measurement& measurement : measured_) own[{device(), measurement.shape}] = entry_of(measurement);
     const bool written = !own.empty() || options.mode != abi::Tuning::kKnown;
@@ -62,6 +69,11 @@ void Tuning::forget() {
   table_.clear();
   measured_.clear();
   hits_ = misses_ = 0;
+}
+
+std::string Tuning::file() const {
+  const std::lock_guard lock(mutex_);
+  return file_.path();
 }
 
 const std::string& Tuning::device() const {

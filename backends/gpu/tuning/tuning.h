@@ -33,6 +33,7 @@ class Tuning {
   // another file cannot be read, or not be written although it is to be.
   void set(const abi::TuningOptions& options);
   void forget();
+  std::string file() const;  // its path; empty: nothing is kept
 
   // Whether it is worth asking: something is known, or is to be measured.
   bool active() const;

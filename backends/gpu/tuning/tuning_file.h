@@ -17,6 +17,9 @@ struct TuningEntry {
 // By device (hardware, driver, libraries and their versions) and shape.
 using TuningTable = std::map<std::pair<std::string, std::string>, TuningEntry>;
 
+// In place of a shape: the entry is the verdict on a runtime's graphs (graph_policy.h), and no measurement.
+inline constexpr const char* kGraphVerdict = "graphs";
+
 class TuningFile {
  public:
   explicit TuningFile(std::string path) : path_(std::move(path)) {}

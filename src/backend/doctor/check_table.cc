@@ -47,6 +47,7 @@ constexpr std::array kChecks = {
     Check{"code-objects", check_code_objects},
     Check{"kernels", check_kernels},
     Check{"peer-copies", check_peer_copies},
+    Check{"graphs", check_graphs},
     Check{"host-copies", check_host_copies},
     Check{"allocator", check_allocator},
     Check{"bandwidth", check_bandwidth},

@@ -66,6 +66,7 @@ Finding check_idle(const Examination& e);
 Finding check_code_objects(const Examination& e);
 Finding check_kernels(const Examination& e);
 Finding check_peer_copies(const Examination& e);
+Finding check_graphs(const Examination& e);
 Finding check_host_copies(const Examination& e);
 Finding check_allocator(const Examination& e);
 Finding check_bandwidth(const Examination& e);

@@ -177,6 +177,8 @@ Finding check_idle_after_work(const Examination& e) {
   }
   return judge_idle("the device", facts);
 }
+// Graphs of launches against single launches.
+Finding check_graphs(const Examination& e) { return check_devices(e, "graphs"); }
 // Memory returns to where it was after cycles of allocation.
 Finding check_allocator(const Examination& e) { return check_devices(e, "allocator"); }
 // Read bandwidth, as a share of what the card should reach.

@@ -301,7 +301,7 @@ TEST(Doctor, AsksTheBackendsForWhatNeedsTheHardware) {
   expect(found(silent, "kernels"), CheckStatus::kSkipped, "no GPU backend offers this check");
   expect(found(empty, "kernels"), CheckStatus::kSkipped, "no GPU is usable");
   expect(found(simulator, "kernels"), CheckStatus::kSkipped, "no GPU backend is installed");
-  for (const char* id : {"code-objects", "peer-copies", "host-copies", "allocator"}) {
+  for (const char* id : {"code-objects", "peer-copies", "graphs", "host-copies", "allocator"}) {
     expect(find(machine, id), CheckStatus::kSkipped, "no GPU backend is installed");
   }
 }
