@@ -216,6 +216,7 @@ const Collectives* collectives();  // null where there are none
 
 struct GraphRules {
   size_t most;      // graphs that a stream keeps
+  size_t spare;     // bytes that must be free on the device before one is made
   bool tested;      // replays are compared with single launches before the first graph is used
   std::string off;  // why there are none on this device; empty: there are
 };

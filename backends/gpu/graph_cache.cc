@@ -80,6 +80,7 @@ bool GraphCache::replay(const abi::Launch* launches, int32_t count) {
 }
 
 bool GraphCache::capture(Recorded& recorded, const abi::Launch* launches, int32_t count) {
+  if (policy_.spare_bytes() > 0 && api::free_memory(context_) < policy_.spare_bytes()) return false;
   if (!policy_.allowed()) return false;
   while (graph_count() >= policy_.most_graphs()) drop_oldest(true);
   try {

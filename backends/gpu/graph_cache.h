@@ -44,8 +44,8 @@ class GraphCache {
   // `ahead`: see Launcher.
   using Enqueue = std::function<void(const abi::Launch& launch, const WrittenMemory* ahead)>;
 
-  GraphCache(api::Queue* queue, GraphPolicy& policy, Enqueue enqueue)
-      : queue_(queue), policy_(policy), enqueue_(std::move(enqueue)) {}
+  GraphCache(api::Context* context, api::Queue* queue, GraphPolicy& policy, Enqueue enqueue)
+      : context_(context), queue_(queue), policy_(policy), enqueue_(std::move(enqueue)) {}
   GraphCache(const GraphCache&) = delete;
   GraphCache& operator=(const GraphCache&) = delete;
 
@@ -73,6 +73,7 @@ class GraphCache {
   bool launch(Recorded& recorded);
   void give_up(Recorded& recorded, const ApiError& error);
 
+  api::Context* const context_;
   api::Queue* const queue_;
   GraphPolicy& policy_;
   const Enqueue enqueue_;

@@ -253,6 +253,13 @@ TEST_F(GraphFaults, GraphsThatFindNoMemoryAreLaunchedDirectlyAndGivenUp) {
   EXPECT_EQ(graphs(), 0U);
 }
 
+TEST_F(GraphFaults, NoneIsMadeWithoutSpareMemory) {
+  open("graph:spare");
+  EXPECT_TRUE(run_all(4));
+  EXPECT_EQ(graphs(), 0U);
+  EXPECT_EQ(reason(), "") << "there may be memory later";
+}
+
 // Does something else while it is captured.
 class CaptureTrap : public Kernel {
  public:
@@ -306,8 +313,8 @@ TEST(GraphCaches, KeepTheGraphsThatWereUsedLast) {
   const std::unique_ptr<api::Context, decltype(&api::close)> context(api::open(0), api::close);
   const std::unique_ptr<api::Queue, decltype(&api::destroy_queue)> queue(api::create_queue(context.get()),
                                                                          api::destroy_queue);
-  GraphPolicy policy({.most = 2, .tested = false, .off = {}}, {});
-  GraphCache cache(queue.get(), policy, [](const abi::Launch&, const WrittenMemory*) {});
+  GraphPolicy policy({.most = 2, .spare = 0, .tested = false, .off = {}}, {});
+  GraphCache cache(context.get(), queue.get(), policy, [](const abi::Launch&, const WrittenMemory*) {});
   const Witness kernel;
   std::array<std::byte, 5> memory;
   const auto replay = [&](size_t number) {

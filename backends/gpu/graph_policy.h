@@ -36,6 +36,7 @@ class GraphPolicy {
   void failed(const std::string& message);
 
   size_t most_graphs() const { return rules_.most; }  // of a stream
+  size_t spare_bytes() const { return rules_.spare; }
   // Why there are no graphs, in one line; empty: there are.
   std::string reason() const;
   // How it is known that graphs work: kTested, "tested before (FILE)", or empty.

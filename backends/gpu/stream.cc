@@ -22,7 +22,7 @@ GpuStream::GpuStream(api::Context* context, GraphPolicy& graphs)
   try {
     queue_ = api::create_queue(context);
     clear_counters();
-    graphs_.emplace(queue_, graphs,
+    graphs_.emplace(context, queue_, graphs,
                     [this](const abi::Launch& launch, const WrittenMemory* ahead) { enqueue(launch, ahead); });
   } catch (...) {
     if (queue_ != nullptr) api::destroy_queue(queue_);

@@ -105,13 +105,15 @@ template <int max_dim, int max_heads, int threads>
 GPU_FUNCTION inline void merge_splits(const AttentionArgs& a, i64 row, const BlockHeads& heads, i32 splits) {
   GPU_SHARED(u32, arrived, 1);
   GPU_SHARED(float, factors, max_heads* kMaxSplits);  // of a head's splits
-  fence();
-  barrier();
+  release_block();
   u32* counter = a.arrived + block_index().x * grid_size().y + block_index().y;
-  if (thread_index() == 0) arrived[0] = atomic_increment(counter);
+  if (thread_index() == 0) {
+    arrived[0] = atomic_increment(counter);
+    acquire_for_block();
+  }
   barrier();
   if (arrived[0] + 1 < static_cast<u32>(splits)) return;
-  fence();
+  acquire();
   if (thread_index() == 0) *counter = 0;  // for the next launch
   const i32 dim = a.kv.dim, floats = partial_floats(dim);
   constexpr i32 kWaves = threads / static_cast<i32>(kWave);

@@ -17,6 +17,7 @@ GPU_FUNCTION inline Dim grid_size() { return {gridDim.x, gridDim.y, gridDim.z}; 
 GPU_FUNCTION inline void barrier() { __syncthreads(); }
 // Orders this thread's earlier writes before its later ones, as other blocks see them, and the same for reads.
 GPU_FUNCTION inline void fence() { __threadfence(); }
+GPU_FUNCTION inline void fence_host() { __threadfence_system(); }  // the same, as the host sees them
 // Both give the value before.
 GPU_FUNCTION inline u32 atomic_add(u32* counter, u32 summand) { return atomicAdd(counter, summand); }
 GPU_FUNCTION inline u32 atomic_increment(u32* counter) { return atomic_add(counter, 1); }

@@ -106,6 +106,13 @@ GPU_FUNCTION inline void prefetch(const void* p) { asm volatile("prefetch.global
 
 // A value that may be about to change, for a guess: no cache keeps it.
 GPU_FUNCTION inline i32 peek(const i32* p) { return *const_cast<const volatile i32*>(p); }
+GPU_FUNCTION inline void release_block() {
+  fence();
+  barrier();
+}
+GPU_FUNCTION inline void acquire_for_block() {}
+GPU_FUNCTION inline void acquire() { fence(); }
+GPU_FUNCTION inline u32 load_shared_result(const u32* p) { return *const_cast<const volatile u32*>(p); }
 #if __CUDA_ARCH__ >= 800
 #define GABBRO_ROUNDS_TO_BFLOAT
 GPU_FUNCTION inline u16 round_to_bfloat(float x) {

@@ -15,6 +15,12 @@
 //   GPU_EARLY_BLOCKS_KERNEL(name, threads, blocks, Memory, Args, function)
 // the compiler leaves registers for that number of blocks on an NVIDIA multiprocessor.
 //
+// Blocks of a launch exchange what they have stored by counting each other:
+//   release_block()        by all threads, which includes a barrier; then thread 0 counts the block by an atomic
+//   acquire_for_block()    by thread 0, once it has seen the others' counts, before the next barrier
+//   acquire()              by all threads after that barrier; then load_shared_result() reads what the others stored
+// On each compiler one of the last two does nothing.
+//
 // If GABBRO_CLUSTERS is defined, the blocks along z of a launch may be a cluster, which run at the same time and read
 // each other's memory (CUDA, from compute capability 9.0 on):
 //   cluster_blocks()            their number, 1 without clusters

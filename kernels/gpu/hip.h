@@ -45,6 +45,31 @@ GPU_FUNCTION inline Vec16 load_streamed(const void* p) { return *static_cast<con
 
 // A value that may be about to change, for a guess.
 GPU_FUNCTION inline i32 peek(const i32* p) { return *const_cast<const volatile i32*>(p); }
+
+// Waits until the wave's stores are in the L2 cache. A barrier alone need not: behind it another wave of the block sees
+// them, but its release does not wait for them (llvm/llvm-project#161638).
+GPU_FUNCTION inline void wait_for_stores() {
+#if defined(__GFX12__)
+  asm volatile("s_wait_storecnt 0x0" ::: "memory");
+#elif defined(__GFX10__) || defined(__GFX11__)
+  asm volatile("s_waitcnt_vscnt null, 0x0" ::: "memory");
+#elif defined(__GFX9__)
+  asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+#endif
+}
+// One wave releases for the block, since on gfx942 and gfx950 a release writes an L2 cache back.
+GPU_FUNCTION inline void release_block() {
+  wait_for_stores();
+  barrier();
+  if (threadIdx.x < kWave) __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+}
+// The barrier that follows acquires for the other waves: of the block's L0 caches, where it has two.
+GPU_FUNCTION inline void acquire_for_block() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent"); }
+GPU_FUNCTION inline void acquire() {}
+// Relaxed loads of agent scope. A volatile one is of system scope, which on gfx942 and gfx12 goes past the L2 cache.
+GPU_FUNCTION inline u32 load_shared_result(const u32* p) {
+  return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+}
 GPU_FUNCTION inline float load_shared_result(const float* p) {
   return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }

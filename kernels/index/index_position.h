@@ -12,6 +12,7 @@ GPU_FUNCTION inline void report_index(const IndexCheck& check, i64 index) {
   check.fault->index = index;
   check.fault->size = check.size;
   check.fault->site = check.site;
+  fence_host();  // the host may read while other streams run
   check.fault->set = 1;
 }
 

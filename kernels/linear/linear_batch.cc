@@ -47,7 +47,7 @@ struct SplitState {
 
   GPU_FUNCTION explicit SplitState(u32* counters)
       : word(counters + 2 * (block_index().y * grid_size().x + block_index().x)), ended(word + 1) {}
-  GPU_FUNCTION u32 arrived() const { return static_cast<u32>(peek(reinterpret_cast<const i32*>(word))) & kArrived; }
+  GPU_FUNCTION u32 arrived() const { return load_shared_result(word) & kArrived; }
 };
 
 // The splits whose share of the sums this block adds, as bits: by one thread, after the block's sums were stored.
@@ -228,12 +228,14 @@ GPU_FUNCTION inline void store_splits(const LinearBatchArgs& a, const BatchRows&
   activations.begin_splits(false);
   Share share(a, rows, token, split);
   if (stores) share.load_addends();
-  fence();
-  barrier();
-  if (thread_index() == 0) *memory = shares_to_add(SplitState(a.arrived), static_cast<u32>(splits));
+  release_block();
+  if (thread_index() == 0) {
+    *memory = shares_to_add(SplitState(a.arrived), static_cast<u32>(splits));
+    acquire_for_block();
+  }
   barrier();
   const u32 shares = *memory;
-  fence();
+  acquire();
   activations.end_splits(false);
   if (!stores) return;
   for (i32 i = 0; i < splits; ++i) {

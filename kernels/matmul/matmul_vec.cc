@@ -104,13 +104,15 @@ GPU_FUNCTION inline void matmul_vec_across(const MatmulVecArgs& a) {
   }
   if (shares == 1) return;
   // The last block of these rows to come here puts the shares together, in their order.
-  fence();
-  barrier();
+  release_block();
   u32* counter = a.arrived + batch * grid_size().x + block_index().x;
-  if (thread == 0) arrived[0] = atomic_increment(counter);
+  if (thread == 0) {
+    arrived[0] = atomic_increment(counter);
+    acquire_for_block();
+  }
   barrier();
   if (arrived[0] + 1 < static_cast<u32>(shares)) return;
-  fence();
+  acquire();
   if (thread == 0) *counter = 0;  // for the next launch
   for (int i = thread; i < a.count * kColumns; i += kThreads) {
     const int v = i / kColumns, c = i % kColumns;

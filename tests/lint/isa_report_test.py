@@ -103,6 +103,13 @@ class Parsing(unittest.TestCase):
         for target, name in (("gfx906", "linear_q4_k_8"), ("gfx1100", "attention_f16_tiled_128")):
             self.assertEqual(list(isa_report.complaints(target, name, spilled)), [f"{target}: {name} uses scratch memory"])
 
+    def test_blocks_release_their_results_once(self):
+        code = "\n0 <attention_f16_1>:\n" + "\tbuffer_wbl2 sc1   // 0: E0A48000\n" * 2 + "\tbuffer_wbl2 sc0 sc1   // 8: E0A48000\n"
+        kernel = {"private_segment_fixed_size": 0, "vgpr_spill_count": 0, **isa_report.count_instructions(code)["attention_f16_1"]}
+        self.assertEqual(list(isa_report.complaints("gfx942", "attention_f16_1", kernel)),
+                         ["gfx942: attention_f16_1 writes the L2 cache back 2 times for other blocks"])
+        self.assertEqual(list(isa_report.complaints("gfx942", "attention_f16_1", {**kernel, "L2 write-backs": 1})), [])
+
     def test_a_page_keeps_its_words_and_gets_new_tables(self):
         kernel = isa_report.parse_notes(NOTES)["quantize_rows"]
         kernel["occupancy"] = 16

@@ -648,7 +648,7 @@ void convolve(Queue* queue, const Convolution* convolution, const void* x, const
 
 const Collectives* collectives() { return nullptr; }
 
-GraphRules graph_rules(const Context*) { return {.most = 64, .tested = false, .off = {}}; }
+GraphRules graph_rules(const Context*) { return {.most = 64, .spare = 0, .tested = false, .off = {}}; }
 
 void begin_capture(Queue* queue) {
   queue->context->use();

@@ -2,13 +2,17 @@
 // streams.cc have the rest.
 #include <fmt/format.h>
 
+#include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "backends/gpu/facts.h"
 #include "backends/gpu/hip/bandwidth.h"
 #include "backends/gpu/hip/kernel_compiler.h"
+#include "backends/gpu/hip/library.h"
 #include "backends/gpu/hip/miopen.h"
 #include "backends/gpu/hip/objects.h"
 
@@ -20,6 +24,7 @@ namespace {
 
 hip::ProductLibraries& libraries_of(Context* context) {
   context->use();
+  const std::lock_guard lock(context->products_mutex);
   if (context->products == nullptr)
     context->products = std::make_unique<hip::ProductLibraries>(context->device, context->architecture);
   return *context->products;
@@ -32,8 +37,10 @@ int32_t score() { return 20; }
 
 int32_t device_count() {
   const Runtime* found = Runtime::get();
-  int count = 0;
-  return found != nullptr && found->hipGetDeviceCount_(&count) == hipSuccess ? count : 0;
+  static std::atomic<int> count{0};  // a child of fork() answers with it, so that opening a device says what is wrong
+  int counted = 0;
+  if (found != nullptr && found->hipGetDeviceCount_(&counted) == hipSuccess) count = counted;
+  return count;
 }
 
 void device_facts(int32_t index, abi::DeviceFacts& facts) {
@@ -55,6 +62,8 @@ void device_facts(int32_t index, abi::DeviceFacts& facts) {
 }
 
 Context* open(int32_t index) {
+  if (const std::string copies = hip_search::two_copies(); !copies.empty())
+    throw ApiError(abi::StatusCode::kFailed, "rocm: " + copies);
   const hipDeviceProp_t properties = runtime().properties(index);
   auto context = std::make_unique<Context>();
   context->device = index;
@@ -64,10 +73,16 @@ Context* open(int32_t index) {
   context->bandwidth = hip::bandwidth_of(properties.gcnArchName, properties.name, properties.totalGlobalMem,
                                          {properties.memoryClockRate, properties.memoryBusWidth});
   context->use();
+  // By default a thread that waits for the device polls, which costs a core while work is under way; one that sleeps
+  // wakes up tens of microseconds later, at each token.
+  const char* const blocking = std::getenv("GABBRO_BLOCKING_SYNC");
+  if (blocking != nullptr && std::string_view(blocking) == "1" && runtime().hipSetDeviceFlags_ != nullptr)
+    runtime().check(runtime().hipSetDeviceFlags_(hipDeviceScheduleBlockingSync), "asking for waits that sleep");
   return context.release();
 }
 
 void close(Context* context) {
+  if (runtime().is_forked()) return;  // the libraries' destructors would call HIP
   static_cast<void>(context->try_use());
   delete context;
 }

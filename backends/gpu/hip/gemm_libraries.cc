@@ -67,12 +67,15 @@ ProductLibraries::ProductLibraries(int device, const std::string& architecture)
 }
 
 std::shared_ptr<Workspace> Workspace::make() {
+  void* memory = nullptr;
+  if (runtime().hipMalloc_(&memory, kBytes) != hipSuccess) return nullptr;
   auto workspace = std::make_shared<Workspace>();
-  return runtime().hipMalloc_(&workspace->first_, kBytes) == hipSuccess ? workspace : nullptr;
+  workspace->unused_.push_back(memory);
+  return workspace;
 }
 
 Workspace::~Workspace() {
-  if (first_ != nullptr) static_cast<void>(runtime().hipFree_(first_));
+  for (void* memory : unused_) static_cast<void>(runtime().hipFree_(memory));
   for (const auto& [stream, memory] : by_stream_) static_cast<void>(runtime().hipFree_(memory));
 }
 
@@ -80,9 +83,22 @@ void* Workspace::memory(hipStream_t stream) {
   const std::lock_guard lock(mutex_);
   const auto known = by_stream_.find(stream);
   if (known != by_stream_.end()) return known->second;
-  void* memory = std::exchange(first_, nullptr);
-  if (memory == nullptr) runtime().check(runtime().hipMalloc_(&memory, kBytes), "allocating a library's workspace");
-  return by_stream_.emplace(stream, memory).first->second;
+  if (unused_.empty()) {
+    void* memory = nullptr;
+    runtime().check(runtime().hipMalloc_(&memory, kBytes), "allocating a library's workspace");
+    unused_.push_back(memory);
+  }
+  void* const memory = by_stream_.emplace(stream, unused_.back()).first->second;
+  unused_.pop_back();
+  return memory;
+}
+
+void Workspace::leave(hipStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  const auto known = by_stream_.find(stream);
+  if (known == by_stream_.end()) return;
+  unused_.push_back(known->second);
+  by_stream_.erase(known);
 }
 
 bool ProductLibraries::are_trusted() const { return are_chosen_ || !is_rdna(target_); }
@@ -155,6 +171,13 @@ std::unique_ptr<LibraryProduct> ProductLibraries::make(std::string_view name, co
   const Entry* entry = opened(name);
   if (entry == nullptr || !verdict(*entry, class_of(shape), shape).empty()) return nullptr;
   return entry->library->make(shape);
+}
+
+void ProductLibraries::leave(hipStream_t stream) {
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_) {
+    if (entry.library != nullptr) entry.library->leave(stream);
+  }
 }
 
 }  // namespace gabbro::gpu::hip

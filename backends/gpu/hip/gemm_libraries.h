@@ -40,6 +40,8 @@ class ProductLibrary {
   virtual std::string version() const = 0;  // "5.2.0"
   // Null if the library takes no such product.
   virtual std::unique_ptr<LibraryProduct> make(const GemmShape& shape) = 0;
+  // Called before a stream is destroyed: the library must not ask for its state later.
+  virtual void leave(hipStream_t stream) = 0;
 };
 
 // Memory of the device that a library's products may use, one after another on a stream.
@@ -57,10 +59,12 @@ class Workspace {
 
   // That of the stream, which is allocated when another stream than the first asks. Throws ApiError.
   void* memory(hipStream_t stream);
+  // The stream, which has no work left, is destroyed: another one may take its memory.
+  void leave(hipStream_t stream);
 
  private:
   std::mutex mutex_;
-  void* first_ = nullptr;  // until a stream takes it
+  std::vector<void*> unused_;
   std::map<hipStream_t, void*> by_stream_;
 };
 
@@ -75,6 +79,8 @@ class ProductLibraries {
  public:
   // Throws if GABBRO_ROCM_LIBRARIES names an unknown library.
   ProductLibraries(int device, const std::string& architecture);
+  ProductLibraries(const ProductLibraries&) = delete;
+  ProductLibraries& operator=(const ProductLibraries&) = delete;
 
   // The libraries that may be asked, in that order, as they write themselves: "hipBLASLt". None is opened.
   std::vector<std::string> names() const;
@@ -87,6 +93,8 @@ class ProductLibraries {
   std::string problem(std::string_view name);
   // Null if there is none, or it does not take the product, or its result has 2 GiB or more.
   std::unique_ptr<LibraryProduct> make(std::string_view name, const GemmShape& shape);
+  // Called before a stream is destroyed, which has no work left.
+  void leave(hipStream_t stream);
 
  private:
   struct Entry {

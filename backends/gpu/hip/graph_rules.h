@@ -1,4 +1,4 @@
-// Which releases of HIP replay graphs correctly on which chips, as far as it is known.
+// The releases of HIP that are known to replay graphs wrongly, by chip.
 #pragma once
 
 #include <string_view>

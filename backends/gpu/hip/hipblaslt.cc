@@ -62,6 +62,9 @@ class Hipblaslt final : public ProductLibrary, public std::enable_shared_from_th
     return fmt::format("{}.{}.{}", number / 100000, number / 100 % 1000, number % 100);
   }
   std::unique_ptr<LibraryProduct> make(const GemmShape& shape) override;
+  void leave(hipStream_t stream) override {
+    if (workspace_ != nullptr) workspace_->leave(stream);
+  }
   void* workspace(hipStream_t stream) const { return workspace_->memory(stream); }
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 
@@ -22,6 +23,7 @@ struct Context {
   double bandwidth = 0;
   uint32_t wave = 32;
   uint32_t units = 0;                                // multiprocessors
+  std::mutex products_mutex;                         // of the pointer
   std::unique_ptr<hip::ProductLibraries> products;   // from the first product on
   std::unique_ptr<ConvolutionLibrary> convolutions;  // the same, and null where there is none
   bool convolutions_opened = false;

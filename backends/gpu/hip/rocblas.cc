@@ -65,6 +65,13 @@ class Rocblas final : public ProductLibrary, public std::enable_shared_from_this
     return told ? text : "of an unknown version";
   }
   std::unique_ptr<LibraryProduct> make(const GemmShape& shape) override;
+  // rocblas_set_stream asks for the state of the stream before.
+  void leave(hipStream_t stream) override {
+    const std::lock_guard lock(mutex_);
+    if (stream == current_) static_cast<void>(rocblas_set_stream_(handle, nullptr));
+    if (stream == current_) current_ = nullptr;
+    if (workspace_ != nullptr) workspace_->leave(stream);
+  }
 
   // The handle is for one caller at a time, and has one stream.
   std::mutex& mutex() const { return mutex_; }

@@ -1,6 +1,8 @@
 #include "backends/gpu/hip/runtime.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
 
 #include "backends/gpu/api.h"
 #include "backends/gpu/hip/library.h"
@@ -12,6 +14,37 @@
 namespace gabbro::gpu::hip {
 
 using abi::StatusCode;
+
+namespace {
+
+Runtime* initialized = nullptr;  // for the handler of fork()
+int initialized_by = 0;
+
+template <class... Arguments>
+hipError_t refuse(Arguments...) {
+  return hipErrorNotInitialized;
+}
+
+// A function that fails, in place of one that can.
+template <class... Arguments>
+void replace(hipError_t (*&function)(Arguments...)) {
+  if (function != nullptr) function = refuse<Arguments...>;
+}
+void replace(const char* (*&)(hipError_t)) {}
+
+}  // namespace
+
+void Runtime::refuse_in_child() {
+  Runtime& own = *initialized;
+  own.opened_by_ = initialized_by;
+#define GABBRO_APPLY(function) replace(own.function##_);
+  GABBRO_HIP_FUNCTIONS(GABBRO_APPLY)
+  GABBRO_LATER_FUNCTIONS(GABBRO_APPLY)
+#undef GABBRO_APPLY
+  replace(own.hipMalloc_);
+  replace(own.hipHostMalloc_);
+  replace(own.properties_);
+}
 
 Runtime::Runtime() {
   const hip_search::Found& found = hip_library();
@@ -33,6 +66,10 @@ Runtime::Runtime() {
   if (!trace_calls()) return;
   const hipError_t result = hipInit_(0);
   works_ = result == hipSuccess;
+  if (!works_) return;
+  initialized = this;
+  initialized_by = ::getpid();
+  ::pthread_atfork(nullptr, nullptr, refuse_in_child);
   problem_ = works_ ? "" : fmt::format("{}: {}", found.path, hipGetErrorString_(result));
 }
 
@@ -65,6 +102,13 @@ const std::string& Runtime::problem() { return only().problem_; }
 
 void Runtime::check(hipError_t result, const std::string& doing) const {
   if (result == hipSuccess) return;
+  if (is_forked()) {
+    throw ApiError(
+        StatusCode::kFailed,
+        fmt::format("rocm: this process was forked from process {}, which had opened ROCm, and cannot use it: "
+                    "start workers as new processes, in Python with multiprocessing.set_start_method('spawn')",
+                    opened_by_));
+  }
   const StatusCode code = result == hipErrorOutOfMemory                                   ? StatusCode::kOutOfMemory
                           : result == hipErrorNoDevice || result == hipErrorDeinitialized ? StatusCode::kLost
                                                                                           : StatusCode::kFailed;

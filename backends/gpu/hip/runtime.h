@@ -20,7 +20,7 @@ namespace gabbro::gpu::hip {
   X(hipEventCreateWithFlags) X(hipEventDestroy) X(hipEventRecord) X(hipEventSynchronize) X(hipStreamWaitEvent)
 // Those that some runtimes lack; null there.
 #define GABBRO_LATER_FUNCTIONS(X) \
-  X(hipDeviceGetAttribute) X(hipMemGetAllocationGranularity) X(hipMemAddressReserve) X(hipMemAddressFree) \
+  X(hipSetDeviceFlags) X(hipDeviceGetAttribute) X(hipMemGetAllocationGranularity) X(hipMemAddressReserve) X(hipMemAddressFree) \
   X(hipMemCreate) X(hipMemRelease) X(hipMemMap) X(hipMemUnmap) X(hipMemSetAccess)
 // clang-format on
 
@@ -40,6 +40,10 @@ class Runtime {
   // Why there is none, in one line.
   static const std::string& problem();
 
+  // Whether this process was forked from one that had opened HIP. HIP's threads and mappings are not in the child,
+  // where its calls hang or crash: there all functions fail, and check() says why.
+  bool is_forked() const { return opened_by_ != 0; }
+
   // Throws ApiError where `result` is a failure, naming what was done.
   void check(hipError_t result, const std::string& doing) const;
   hipDeviceProp_t properties(int device) const;
@@ -49,7 +53,9 @@ class Runtime {
   Runtime();
   static const Runtime& only();
   bool trace_calls();
+  static void refuse_in_child();
   bool works_ = false;
+  int opened_by_ = 0;  // in a child: the process that opened HIP
   std::string problem_;
 };
 

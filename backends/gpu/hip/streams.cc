@@ -13,6 +13,10 @@ Queue* create_queue(Context* context) {
 }
 
 void destroy_queue(Queue* queue) {
+  {
+    const std::lock_guard lock(queue->context->products_mutex);
+    if (queue->context->products != nullptr) queue->context->products->leave(queue->stream);
+  }
   static_cast<void>(runtime().hipStreamDestroy_(queue->stream));
   delete queue;
 }

@@ -5,9 +5,9 @@
 // copy between devices on, each flips a bit, fails, or takes 0.3 s), access:N and unmap:N (the Nth piece of a range is
 // not mapped, or not unmapped), ranges:N (ranges have N bytes of memory in all), capture:N (the Nth capture of a graph
 // fails), graph:tested (graphs are tested as on a card), graph:stale (the same, and they read memory as it was before
-// the last copy), graph:oom (they cannot be launched); several are joined with commas. GABBRO_SIM_STREAM_SEED chooses
-// the order in which the work of streams is done (scheduler.h); accesses that no stream or event orders are errors
-// (ordering.h).
+// the last copy), graph:oom (they cannot be launched), graph:spare (they need more memory than is free); several are
+// joined with commas. GABBRO_SIM_STREAM_SEED chooses the order in which the work of streams is done (scheduler.h);
+// accesses that no stream or event orders are errors (ordering.h).
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -398,7 +398,10 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
 }
 
 GraphRules graph_rules(const Context* context) {
-  return {.most = 64, .tested = context->graph_fault == "tested" || context->graph_fault == "stale", .off = {}};
+  return {.most = 64,
+          .spare = context->graph_fault == "spare" ? kMemory : 0,
+          .tested = context->graph_fault == "tested" || context->graph_fault == "stale",
+          .off = {}};
 }
 
 void begin_capture(Queue* queue) {

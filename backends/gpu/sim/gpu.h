@@ -49,9 +49,11 @@ inline void wait_for_previous() {}
 inline void prefetch(const void*) {}
 inline Vec16 load_streamed(const void* p) { return *static_cast<const Vec16*>(p); }
 inline i32 peek(const i32* p) { return *p; }
+inline u32 load_shared_result(const u32* p) { return *p; }
 inline float load_shared_result(const float* p) { return *p; }
 inline FloatPair load_shared_result(const FloatPair* p) { return *p; }
 inline void fence() { std::atomic_thread_fence(std::memory_order_seq_cst); }
+inline void fence_host() { fence(); }
 inline u32 atomic_add(u32* counter, u32 summand) { return std::atomic_ref(*counter).fetch_add(summand); }
 inline u32 atomic_increment(u32* counter) { return atomic_add(counter, 1); }
 
@@ -60,6 +62,13 @@ inline u32 block_size() { return sim::current_block().threads; }
 inline Dim block_index() { return sim::current_block().index; }
 inline Dim grid_size() { return sim::current_block().grid; }
 inline void barrier(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { sim::barrier({file, line}); }
+
+inline void release_block(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  fence();
+  barrier(file, line);
+}
+inline void acquire_for_block() { fence(); }
+inline void acquire() {}
 
 // Exchanges values within the wave; all its lanes must call this together.
 template <class T>

@@ -24,7 +24,7 @@ struct Context {
   bool reaches_others;
   std::atomic<uint64_t> allocations{0}, launches{0}, reads{0}, peer_copies{0}, mappings{0}, unmappings{0};
   std::atomic<bool> lost{false};
-  // Of graphs: the Nth capture fails, and what else is wrong with them.
+  // The Nth capture of a graph fails; and what else is wrong with graphs.
   uint64_t failing_capture = 0;
   std::string graph_fault;
   std::atomic<uint64_t> captures{0};
