@@ -12,10 +12,11 @@
 #pragma GCC visibility push(default)
 namespace gabbro::abi {
 
-inline constexpr uint32_t kVersion = 11;  // a plugin of another version is refused, with a message
+inline constexpr uint32_t kVersion = 12;  // a plugin of another version is refused, with a message
 inline constexpr int kMaxRank = 6;
 inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
 
+// kLost: the device does nothing more for this process, which should end and be started again.
 // kBadIndex: a kernel has read an index that is out of range. It has selected nothing, and the device can go on; the
 // message is for the user as it is. From `execute`, or from the next call that waits for the device (`synchronize`,
 // `copy_to_host`, `copy_between`), which reports the first such index since the one before.
@@ -306,6 +307,17 @@ struct Backend {
   // targets[i] [ranks][bytes] = all sources [bytes], in the order of the ranks. sources[i] may be targets[i] + i·bytes.
   Status (*all_gather)(Group* group, Stream* const* streams, const void* const* sources, void* const* targets,
                        size_t bytes);
+
+  // Optional (null: `synchronize` and `synchronize_event` have to do). The same waits, which end with kCanceled within
+  // 100 ms of `cancel` (may be null) becoming true; the device goes on with its work.
+  Status (*await_stream)(Device* device, Stream* stream, const std::atomic<bool>* cancel);
+  Status (*await_event)(Device* device, Event* event, const std::atomic<bool>* cancel);
+
+  // Optional, both. Names of the last launches of this process, the newest first, at most `most`; returns their number.
+  // The texts live as long as the plugin, and a signal handler may ask.
+  int32_t (*last_launches)(const char** names, int32_t most);
+  // Lines for the user, such as a wait without progress, go to `report`, from any thread; null: nowhere.
+  void (*set_reporter)(void (*report)(const char* line));
 };
 
 }  // namespace gabbro::abi

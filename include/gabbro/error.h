@@ -48,5 +48,11 @@ class OutOfMemory : public Error {
   explicit OutOfMemory(const std::string& message) : Error(ErrorCode::kNoDevice, message) {}
 };
 
+// kFailed: the device is lost to this process, for example after a fault in a kernel. Every later call on it fails.
+class DeviceLost : public Error {
+ public:
+  explicit DeviceLost(const std::string& message) : Error(ErrorCode::kFailed, message) {}
+};
+
 }  // namespace gabbro
 #pragma GCC visibility pop

@@ -2,11 +2,21 @@
 
 #include <algorithm>
 
+#include "src/backend/device_reports.h"
 #include "src/backend/stream.h"
 #include "src/base/input_errors.h"
 #include "src/base/large_memory.h"
 
 namespace gabbro {
+
+namespace {
+
+std::string describe_launches() {
+  const std::string launches = last_launches();
+  return launches.empty() ? "" : "; the last launches were, the newest first: " + launches;
+}
+
+}  // namespace
 
 void check(const abi::Status& status, const std::string& doing) {
   using abi::StatusCode;
@@ -20,7 +30,7 @@ void check(const abi::Status& status, const std::string& doing) {
     case StatusCode::kBadIndex:
       throw IndexError(status.message);
     case StatusCode::kLost:
-      throw failed("{}: the device was lost: {}", doing, status.message);
+      throw DeviceLost(fmt::format("{}: the device was lost: {}{}", doing, status.message, describe_launches()));
     case StatusCode::kFailed:
     case StatusCode::kUnsupported:
       break;
@@ -51,6 +61,7 @@ Device::Device(const abi::Backend* backend, int index, const abi::DeviceOptions&
   state_->library = std::move(library);
   check(backend->device_facts(index, &facts_), fmt::format("device {}:{}", backend->name, index));
   check(backend->open(index, &options, &state_->device), fmt::format("opening device {}", facts_.id));
+  add_open_backend(backend);
 }
 
 Device::State::~State() = default;
@@ -60,6 +71,7 @@ Device::~Device() {
   state_->compute.reset();
   state_->copies.reset();
   state_->backend->close(state_->device);
+  remove_open_backend(state_->backend);
 }
 
 std::shared_ptr<void> Device::allocate(size_t bytes) {
@@ -138,9 +150,13 @@ size_t Device::trim(abi::MemoryKind kind) {
 namespace {
 
 // A copy whose host memory is pinned is still under way.
-void finish_copy(const Device::State& state, abi::Status& status, const void* host) {
-  if (status.code != abi::StatusCode::kOk || state.backend->is_pinned == nullptr) return;
-  if (state.backend->is_pinned(state.device, host)) status = state.backend->synchronize(state.device, nullptr);
+void finish_copy(const Device::State& state, abi::Status& status, const void* host,
+                 const std::atomic<bool>* cancel = nullptr) {
+  const abi::Backend& backend = *state.backend;
+  if (status.code != abi::StatusCode::kOk || backend.is_pinned == nullptr) return;
+  if (!backend.is_pinned(state.device, host)) return;
+  status = backend.await_stream != nullptr ? backend.await_stream(state.device, nullptr, cancel)
+                                           : backend.synchronize(state.device, nullptr);
 }
 
 }  // namespace
@@ -151,9 +167,9 @@ void Device::copy_to_device(void* target, const void* host, size_t bytes) {
   if (status.code != abi::StatusCode::kOk) check(status, fmt::format("copying to {}", facts_.id));
 }
 
-void Device::copy_to_host(void* host, const void* source, size_t bytes) {
+void Device::copy_to_host(void* host, const void* source, size_t bytes, const std::atomic<bool>* cancel) {
   abi::Status status = state_->backend->copy_to_host(state_->device, nullptr, host, source, bytes);
-  finish_copy(*state_, status, host);
+  finish_copy(*state_, status, host, cancel);
   if (status.code != abi::StatusCode::kOk) check(status, fmt::format("copying from {}", facts_.id));
 }
 

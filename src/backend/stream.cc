@@ -61,8 +61,12 @@ void Stream::wait(const Event& event) {
   check_on(*core_->facts, core_->backend->wait(core_->device, core_->handle, event.handle()), "waiting on");
 }
 
-void Stream::synchronize() {
-  check_on(*core_->facts, core_->backend->synchronize(core_->device, core_->handle), "waiting for");
+void Stream::synchronize(const std::atomic<bool>* cancel) {
+  const abi::Backend& backend = *core_->backend;
+  check_on(*core_->facts,
+           backend.await_stream != nullptr ? backend.await_stream(core_->device, core_->handle, cancel)
+                                           : backend.synchronize(core_->device, core_->handle),
+           "waiting for");
 }
 
 Event::Event(std::shared_ptr<Device> device) : device_(std::move(device)) {
@@ -72,9 +76,12 @@ Event::Event(std::shared_ptr<Device> device) : device_(std::move(device)) {
 
 Event::~Event() { device_->state().backend->destroy_event(device_->state().device, handle_); }
 
-void Event::synchronize() {
+void Event::synchronize(const std::atomic<bool>* cancel) {
   const Device::State& state = device_->state();
-  check_on(device_->facts(), state.backend->synchronize_event(state.device, handle_), "waiting for");
+  check_on(device_->facts(),
+           state.backend->await_event != nullptr ? state.backend->await_event(state.device, handle_, cancel)
+                                                 : state.backend->synchronize_event(state.device, handle_),
+           "waiting for");
 }
 
 Stream& Device::State::compute_stream(Device& owner) {

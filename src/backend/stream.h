@@ -37,7 +37,8 @@ class Stream {
 
   void record(Event& event);
   void wait(const Event& event);  // what is enqueued from here on
-  void synchronize();             // waits on the host
+  // Waits on the host. Throws Error kInterrupted within 100 ms of `cancel` becoming true.
+  void synchronize(const std::atomic<bool>* cancel = nullptr);
 
   abi::Stream* handle() const { return core_->handle; }
 
@@ -73,7 +74,8 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
-  void synchronize();  // waits on the host; not at all where it was never recorded
+  // Waits on the host, as Stream::synchronize; not at all where it was never recorded.
+  void synchronize(const std::atomic<bool>* cancel = nullptr);
   abi::Event* handle() const { return handle_; }
 
  private:

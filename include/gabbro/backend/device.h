@@ -1,6 +1,7 @@
 // An opened device of a backend plugin, and how it is found.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -52,7 +53,9 @@ class Device : public std::enable_shared_from_this<Device> {
   size_t trim(abi::MemoryKind kind);
 
   void copy_to_device(void* target, const void* host, size_t bytes);
-  void copy_to_host(void* host, const void* source, size_t bytes);
+  // Throws Error kInterrupted within 100 ms of `cancel` becoming true: `host`, of allocate_host(), may be written
+  // later.
+  void copy_to_host(void* host, const void* source, size_t bytes, const std::atomic<bool>* cancel = nullptr);
 
   void synchronize();  // waits for all that was enqueued on its compute and its copy stream
 
