@@ -33,27 +33,6 @@ ModelFacts describe(const Checkpoint& checkpoint, const ModelNeeds& needs) {
   return facts;
 }
 
-std::shared_future<std::shared_ptr<const text::ChatTemplate>> read_template_later(const Checkpoint& checkpoint,
-                                                                                  const LoadOptions& options,
-                                                                                  bool with_tools) {
-  using Template = std::shared_ptr<const text::ChatTemplate>;
-  if (options.chat_template != nullptr) {
-    std::promise<Template> given;
-    given.set_value(options.chat_template);
-    return given.get_future().share();
-  }
-  try {
-    const auto parse = [](const std::optional<std::string>& source) {
-      return source ? std::make_shared<const text::ChatTemplate>(*source) : Template();
-    };
-    return std::async(std::launch::deferred, parse, checkpoint.chat_template(with_tools)).share();
-  } catch (const Error&) {  // the field is no text
-    std::promise<Template> failed;
-    failed.set_exception(std::current_exception());
-    return failed.get_future().share();
-  }
-}
-
 // Warns where a cache that comes by need will not come whole.
 void warn_of_memory(const Device& device, const nn::KvCacheConfig& cache, CacheSize size, ModelFacts& facts) {
   if (!device.counts_memory()) return;
@@ -137,7 +116,7 @@ const text::Tokenizer& Engine::tokenizer() const {
 const SamplingDefaults& Engine::sampling_defaults() const { return state_->sampling; }
 
 const text::ChatTemplate* Engine::chat_template(bool with_tools) const {
-  return (with_tools ? state_->tool_template : state_->chat_template).get().get();
+  return state_->chat_templates.get(with_tools);
 }
 
 uint64_t Engine::kv_bytes_read(int64_t tokens) const {
@@ -233,17 +212,8 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
                 "gabbro embed, or gabbro rerank");
   }
   auto state = std::make_unique<State>();
-  state->no_tokenizer = checkpoint.layout() == CheckpointLayout::kHuggingFace
-                            ? "the folder has no tokenizer (tokenizer.json or tokenizer.model)"
-                            : "the model has no vocabulary";
-  try {
-    if (has_vocabulary(checkpoint)) state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(checkpoint));
-  } catch (const Error& error) {
-    if (checkpoint.layout() == CheckpointLayout::kGguf) throw;
-    state->no_tokenizer = error.what();  // token ids do without
-  }
-  state->chat_template = read_template_later(checkpoint, options, false);
-  state->tool_template = read_template_later(checkpoint, options, true);
+  state->tokenizer = read_tokenizer_if_any(checkpoint, state->no_tokenizer);
+  state->chat_templates = ModelTemplates(checkpoint, options.chat_template);
   state->device = device != nullptr ? device : open_device(options.device, {.threads = options.threads});
   if (answers_texts) {
     TextToText loaded = load_text_to_text(checkpoint, options, state->device);

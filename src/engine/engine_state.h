@@ -1,7 +1,6 @@
 // The inside of Engine: what its sessions share. Private to src/engine.
 #pragma once
 
-#include <future>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -10,6 +9,7 @@
 #include "gabbro/engine/session.h"
 #include "src/engine/cache_size.h"
 #include "src/engine/decode_step.h"
+#include "src/engine/model_templates.h"
 #include "src/engine/page_pool.h"
 #include "src/engine/sampling_defaults.h"
 #include "src/engine/state_pool.h"
@@ -18,7 +18,6 @@
 #include "src/models/llm/adapter.h"
 #include "src/models/llm/model.h"
 #include "src/plan/eval.h"
-#include "src/text/chat_template.h"
 #include "src/text/tokenizer.h"
 
 namespace gabbro {
@@ -37,9 +36,8 @@ struct Engine::State {
   std::map<int64_t, std::shared_ptr<Prefix>> prefixes;
   std::optional<StatePool> states;  // of models that have recurrent ones
   std::unique_ptr<text::Tokenizer> tokenizer;
-  std::string no_tokenizer;                                                     // why there is none
-  std::shared_future<std::shared_ptr<const text::ChatTemplate>> chat_template;  // deferred: holds errors too
-  std::shared_future<std::shared_ptr<const text::ChatTemplate>> tool_template;  // of conversations with tools
+  std::string no_tokenizer;  // why there is none
+  ModelTemplates chat_templates;
   ModelFacts facts;
   SamplingDefaults sampling;
   std::map<int64_t, DecodeStep> decode;  // by S

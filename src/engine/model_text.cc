@@ -122,6 +122,19 @@ text::Tokenizer read_tokenizer(const Checkpoint& checkpoint) {
   }
 }
 
+std::unique_ptr<text::Tokenizer> read_tokenizer_if_any(const Checkpoint& checkpoint, std::string& missing) {
+  missing = checkpoint.layout() == CheckpointLayout::kHuggingFace
+                ? "the folder has no tokenizer (tokenizer.json or tokenizer.model)"
+                : "the model has no vocabulary";
+  try {
+    if (has_vocabulary(checkpoint)) return std::make_unique<text::Tokenizer>(read_tokenizer(checkpoint));
+  } catch (const Error& error) {
+    if (checkpoint.layout() == CheckpointLayout::kGguf) throw;
+    missing = error.what();  // token ids do without
+  }
+  return nullptr;
+}
+
 nlohmann::ordered_json template_variables(const text::Tokenizer& tokenizer) {
   auto variables = nlohmann::ordered_json::object();
   if (tokenizer.bos() != text::kNoToken) variables["bos_token"] = std::string(tokenizer.piece(tokenizer.bos()));

@@ -2,6 +2,7 @@
 // them.
 #pragma once
 
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -26,6 +27,9 @@ bool has_vocabulary(const Checkpoint& checkpoint);
 text::Tokenizer read_tokenizer(const Checkpoint& checkpoint);
 // The same of files alone; end_of_generation: ids that other files of the folder name.
 text::Tokenizer read_tokenizer(TokenizerFiles files, std::vector<int32_t> end_of_generation = {});
+
+// Null where the model has no vocabulary, or a folder has none that can be read: `missing` says why.
+std::unique_ptr<text::Tokenizer> read_tokenizer_if_any(const Checkpoint& checkpoint, std::string& missing);
 
 // bos_token and eos_token as a template's variables, as transformers passes them; a token that is missing is left out.
 nlohmann::ordered_json template_variables(const text::Tokenizer& tokenizer);

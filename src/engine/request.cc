@@ -67,6 +67,11 @@ void check_prompt(std::span<const int32_t> prompt, const ModelFacts& facts) {
 
 }  // namespace
 
+void check_request(const GenerationRequest& request, const ModelFacts& facts, const text::Tokenizer& tokenizer) {
+  check_prompt(request.prompt, facts);
+  Sampler(request.options.sampler, facts.vocabulary, &tokenizer);
+}
+
 // Tokens become bytes, bytes become whole characters, and characters pass once no stop text can begin in them.
 class Request::Text {
  public:

@@ -11,6 +11,7 @@
 
 #include "gabbro/engine/generate.h"
 #include "gabbro/engine/sampler.h"
+#include "src/engine/generation_loop.h"
 
 namespace gabbro {
 

@@ -1,0 +1,61 @@
+// The loop that answers requests, whoever drives it: requests come at any time, and each gets its events on a channel.
+// Scheduler and SerialLoop run on an engine of this process, worker::Worker on one in another process.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "gabbro/engine/generate.h"
+#include "gabbro/error.h"
+
+namespace gabbro {
+
+namespace text {
+class Tokenizer;  // src/text/tokenizer.h
+}
+
+struct GenerationRequest {
+  std::vector<int32_t> prompt;
+  GenerateOptions options{};  // without a drafter: drafts belong to the loop
+};
+
+// Throws bad_input for a prompt that is empty or longer than the context, and for options that no sampler takes.
+void check_request(const GenerationRequest& request, const ModelFacts& facts, const text::Tokenizer& tokenizer);
+
+// Receives the events of one request, from the thread that drives the loop: started, texts, and one end.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  virtual void started() {}               // it is no longer waiting
+  virtual void text(std::string_view) {}  // whole characters, as soon as they are certain
+  virtual void finished(GenerateResult result) = 0;  // also of a request that was canceled
+  virtual void failed(const Error& error) = 0;
+};
+
+using Ticket = uint64_t;
+
+class GenerationLoop {
+ public:
+  GenerationLoop() = default;
+  virtual ~GenerationLoop() = default;
+  GenerationLoop(const GenerationLoop&) = delete;
+  GenerationLoop& operator=(const GenerationLoop&) = delete;
+
+  // Throws as check_request; then the channel gets nothing.
+  virtual Ticket add(GenerationRequest request, std::shared_ptr<Channel> channel) = 0;
+  // The request ends with StopReason::kCanceled, by one of the next steps. Does nothing for one that has ended. From
+  // any thread.
+  virtual void cancel(Ticket ticket) = 0;
+  // Goes on with the requests for a short while, and delivers their events. False: none is left. When `cancel` becomes
+  // true, all requests are canceled within 100 ms. Throws what concerns more than one request.
+  virtual bool step(const std::atomic<bool>* cancel = nullptr) = 0;
+};
+
+// One request from its beginning to its end, on a loop that has no other. Throws the error of the request.
+GenerateResult generate(GenerationLoop& loop, GenerationRequest request,
+                        const std::function<void(std::string_view)>& on_text, const std::atomic<bool>* cancel);
+
+}  // namespace gabbro
