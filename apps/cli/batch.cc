@@ -8,7 +8,6 @@
 #include "apps/cli/prompt_encoder.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
-#include "src/engine/batch.h"
 
 namespace gabbro::cli {
 namespace {
@@ -105,22 +104,35 @@ void add_batch(Command command, BatchInput& input) {
   command.number("--parallel", input.parallel, "Prompts of --prompts that are computed together").range(1, 256);
 }
 
-int answer_all(const std::shared_ptr<Engine>& engine, const std::string& file, const std::vector<PromptLine>& lines,
-               const GenerationOptions& options, const CommonOptions& common) {
-  PromptEncoder encoder(engine, options, [&](const std::string& text) {
+namespace {
+
+// The events of a row's request.
+class RowChannel final : public Channel {
+ public:
+  RowChannel(Answers& answers, size_t row) : answers_(answers), row_(row) {}
+  void finished(GenerateResult result) override { answers_.answered(row_, result); }
+  void failed(const Error& error) override { answers_.failed(row_, error.what()); }
+
+ private:
+  Answers& answers_;
+  const size_t row_;
+};
+
+}  // namespace
+
+int answer_all(const std::shared_ptr<ModelService>& model, const std::string& file,
+               const std::vector<PromptLine>& lines, const GenerationOptions& options, const CommonOptions& common) {
+  PromptEncoder encoder(model, options, [&](const std::string& text) {
     if (common.log_level != "error") report("note", text);
   });
   std::vector<PromptRow> rows;
   for (const PromptLine& line : lines) rows.push_back(read_row(line, options));
   Answers answers(std::move(rows), file, common);
-  std::vector<Request> requests;
-  std::vector<size_t> row_of_request;
   for (size_t i = 0; i < answers.rows().size(); ++i) {
     PromptRow& row = answers.rows()[i];
     if (row.error.empty()) {
       try {
-        requests.emplace_back(*engine, encoder.encode(row.messages, row.tools), row.generate);
-        row_of_request.push_back(i);
+        model->add({encoder.encode(row.messages, row.tools), row.generate}, std::make_shared<RowChannel>(answers, i));
       } catch (const Error& error) {
         if (error.code() != ErrorCode::kBadInput) throw;
         row.error = error.what();
@@ -131,11 +143,9 @@ int answer_all(const std::shared_ptr<Engine>& engine, const std::string& file, c
   }
   const Cancelable cancelable;
   const auto start = Clock::now();
-  run_batch(engine, requests,
-            {.on_finished = [&](size_t i) { answers.answered(row_of_request[i], requests[i].take()); },
-             .on_failed = [&](size_t i, const Error& error) { answers.failed(row_of_request[i], error.what()); },
-             .cancel = cancelable.flag()});
-  answers.print_end(std::chrono::duration<double>(Clock::now() - start).count(), engine->facts());
+  while (model->step(cancelable.flag())) {
+  }
+  answers.print_end(std::chrono::duration<double>(Clock::now() - start).count(), model->facts());
   return answers.exit_code();
 }
 

@@ -7,7 +7,7 @@
 
 #include "apps/cli/options.h"
 #include "apps/cli/prompt_rows.h"
-#include "gabbro/engine/session.h"
+#include "src/engine/model_service.h"
 
 namespace gabbro::cli {
 
@@ -22,7 +22,7 @@ void add_batch(Command command, BatchInput& input);
 // Answers all lines of `file`. Prints a JSON object per line, in the order of the lines, or with --json one document; a
 // line that cannot be answered has "error" there, and a line on stderr without --json. Returns the exit code: kFailed
 // where there was such a line.
-int answer_all(const std::shared_ptr<Engine>& engine, const std::string& file, const std::vector<PromptLine>& lines,
-               const GenerationOptions& options, const CommonOptions& common);
+int answer_all(const std::shared_ptr<ModelService>& model, const std::string& file,
+               const std::vector<PromptLine>& lines, const GenerationOptions& options, const CommonOptions& common);
 
 }  // namespace gabbro::cli

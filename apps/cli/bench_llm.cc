@@ -191,7 +191,7 @@ Json document(const std::vector<Result>& results, const Engine& engine, const Ll
               {"kv_bytes", facts.cache_bytes},
               {"memory_peak", nullptr}};
   if (const auto peak = engine.memory_peak()) out["memory_peak"] = *peak;
-  if (facts.streaming.bytes_per_pass > 0) out["streaming"] = streaming_document(engine);
+  if (facts.streaming.bytes_per_pass > 0) out["streaming"] = streaming_document(facts, engine.streaming_work());
   if (!o.shape.empty()) {
     out["shape"] = o.shape;
     out["type"] = facts.quantization;

@@ -5,6 +5,9 @@
 
 namespace gabbro::cli {
 
+// The first and only argument of the program as a worker process (src/engine/worker), which no user gives.
+inline constexpr const char* kWorkerCommand = "--worker-process";
+
 // Each adds its subcommand to `root`, with its options and what it does.
 void add_run(Command root);
 void add_pull(Command root);

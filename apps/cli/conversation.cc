@@ -6,9 +6,9 @@
 
 namespace gabbro::cli {
 
-Conversation::Conversation(std::shared_ptr<Engine> engine, const GenerationOptions& options,
+Conversation::Conversation(std::shared_ptr<ModelService> model, const GenerationOptions& options,
                            std::function<void(const std::string&)> note)
-    : engine_(std::move(engine)), session_(engine_), options_(options), note_(note), encoder_(engine_, options, note) {
+    : model_(std::move(model)), options_(options), note_(note), encoder_(model_, options, note) {
   reset();
 }
 
@@ -49,7 +49,7 @@ size_t Conversation::next_turn() const {
 
 // With room for the answer: -n tokens, but at most half the context; a quarter of it where there is no limit.
 std::vector<int32_t> Conversation::fitting_prompt() {
-  const int64_t context = engine_->facts().context;
+  const int64_t context = model_->facts().context;
   const int64_t wanted = options_.generate.max_tokens;
   const int64_t room = context - (wanted >= 0 ? std::min(wanted, context / 2) : context / 4);
   std::vector<int32_t> tokens = encoder_.encode(kept_messages());
@@ -74,13 +74,13 @@ GenerateResult Conversation::say(const std::string& text, const std::function<vo
     return result;
   };
   try {
-    if (!uses_template()) return answered(generate(session_, fitting_prompt(), options_.generate, on_text, cancel));
+    if (!uses_template()) return answered(generate(*model_, {fitting_prompt(), options_.generate}, on_text, cancel));
     text::HarmonyChannels channels;
     const auto show = [&](const std::string& shown) {
       if (on_text && !shown.empty()) on_text(shown);
     };
     GenerateResult result = generate(
-        session_, fitting_prompt(), options_.generate, [&](std::string_view piece) { show(channels.feed(piece)); },
+        *model_, {fitting_prompt(), options_.generate}, [&](std::string_view piece) { show(channels.feed(piece)); },
         cancel);
     show(channels.finish());
     result.text = channels.answer();

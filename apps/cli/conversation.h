@@ -9,7 +9,7 @@
 
 #include "apps/cli/prompt_encoder.h"
 #include "gabbro/engine/generate.h"
-#include "gabbro/engine/session.h"
+#include "src/engine/model_service.h"
 
 namespace gabbro::cli {
 
@@ -17,7 +17,7 @@ class Conversation {
  public:
   // Uses options.chat_template, else the model's own, unless options.raw or where there is none. `note` gets a line for
   // the user about what was done to fit template and context.
-  Conversation(std::shared_ptr<Engine> engine, const GenerationOptions& options,
+  Conversation(std::shared_ptr<ModelService> model, const GenerationOptions& options,
                std::function<void(const std::string&)> note);
 
   // The model's answer to `text`; both become part of the conversation. Of the channels of gpt-oss all are shown, those
@@ -41,8 +41,7 @@ class Conversation {
   std::vector<int32_t> fitting_prompt();
   size_t next_turn() const;
 
-  std::shared_ptr<Engine> engine_;
-  Session session_;
+  std::shared_ptr<ModelService> model_;
   GenerationOptions options_;
   std::function<void(const std::string&)> note_;
   PromptEncoder encoder_;

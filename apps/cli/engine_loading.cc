@@ -4,11 +4,13 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "apps/cli/commands.h"
 #include "apps/cli/source_layers.h"
 #include "apps/cli/terminal.h"
 #include "src/backend/missing_device.h"
 #include "src/backend/registry.h"
 #include "src/engine/random_model.h"
+#include "src/engine/worker/worker_model.h"
 #include "src/formats/checkpoint.h"
 
 namespace gabbro::cli {
@@ -20,12 +22,12 @@ bool chosen_automatically(const std::string& device) {
   return (device.empty() || device == "auto") && (forced == nullptr || *forced == '\0' || forced == device);
 }
 
-// load(options) with a progress bar, and a note where a GPU was passed over.
+// load(options), of an Engine or a ModelService, with a progress bar, and a note where a GPU was passed over.
 template <class Load>
-std::shared_ptr<Engine> load_visibly(const CommonOptions& common, LoadOptions options, const Load& load) {
+auto load_visibly(const CommonOptions& common, LoadOptions options, const Load& load) {
   ProgressBar bar("loading", true);
   options.progress = [&](double share) { bar.show(share); };
-  std::shared_ptr<Engine> engine = load(options);
+  auto engine = load(options);
   if (engine->facts().device_id == "cpu" && chosen_automatically(common.device)) {
     if (const auto gpu = describe_unused_gpu()) report("note", *gpu + "; running on the CPU");
   }
@@ -58,20 +60,52 @@ LoadOptions options_of(const CommonOptions& common, const EngineNeeds& needs) {
   return options;
 }
 
+// With the layers of the model's source; notes name those that are not followed.
+LoadOptions options_of(const ResolvedModel& model, const CommonOptions& common, const EngineNeeds& needs) {
+  LoadOptions wanted = options_of(common, needs);
+  if (model.layers == nullptr) return wanted;
+  for (const std::string& path : model.layers->adapters) wanted.adapters.push_back({.path = path});
+  wanted.chat_template = template_of(model.layers);
+  report_layers(model.layers);
+  return wanted;
+}
+
 }  // namespace
+
+std::shared_ptr<ModelService> load_service(const ResolvedModel& model, const CommonOptions& common,
+                                           const ServiceNeeds& needs) {
+  EngineSpec spec{.path = model.path, .batches = needs.batches};
+  if (!needs.draft.empty()) {
+    CommonOptions resident = common;
+    resident.memory.clear();
+    resident.host_memory.clear();
+    const ResolvedModel draft = resolve_with_layers(needs.draft);
+    EngineNeeds draft_needs = needs.engine;
+    draft_needs.sequences = 1;
+    spec.draft.path = draft.path;
+    spec.draft.options = options_of(draft, resident, draft_needs);
+  }
+  spec.draft.tokens = needs.draft_tokens;
+  spec.draft.lookup = needs.lookup;
+  spec.draft.no_lookup = needs.no_lookup;
+  const bool in_worker = worker::is_worker_wanted(common.device);
+  return load_visibly(
+      common, options_of(model, common, needs.engine), [&](LoadOptions options) -> std::shared_ptr<ModelService> {
+        spec.options = std::move(options);
+        if (!in_worker) return LocalModel::load(spec);
+        return std::make_shared<worker::WorkerModel>(
+            spec, worker::WorkerOptions{.command = {"/proc/self/exe", kWorkerCommand},
+                                        .on_progress = spec.options.progress,
+                                        .on_notice = [](const std::string& line) { report("note", line); }});
+      });
+}
 
 std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, const EngineNeeds& needs) {
   return load_engine(resolve_with_layers(model), common, needs);
 }
 
 std::shared_ptr<Engine> load_engine(const ResolvedModel& model, const CommonOptions& common, const EngineNeeds& needs) {
-  LoadOptions wanted = options_of(common, needs);
-  if (model.layers != nullptr) {
-    for (const std::string& path : model.layers->adapters) wanted.adapters.push_back({.path = path});
-    wanted.chat_template = template_of(model.layers);
-    report_layers(model.layers);
-  }
-  return load_visibly(common, wanted, [&](LoadOptions options) {
+  return load_visibly(common, options_of(model, common, needs), [&](LoadOptions options) {
     const Checkpoint checkpoint = Checkpoint::open(model.path);
     if (needs.exact && !options.kv_type && options.quantize.empty() && has_f32_weights(checkpoint))
       options.kv_type = DType::f32;
@@ -86,11 +120,9 @@ std::shared_ptr<Engine> load_random_engine(const llm::Blueprint& shape, const Fi
   });
 }
 
-std::string describe(const ModelFacts& facts) {
-  uint64_t memory = 0;
-  for (const abi::DeviceFacts& device : list_devices()) {
-    if (device.id == facts.device_id) memory = device.memory_total;
-  }
+std::string describe(const ModelService& model) {
+  const ModelFacts& facts = model.facts();
+  const uint64_t memory = model.device_memory();
   return fmt::format("{}  {}{}  {} weights + {} cache{}", facts.device_id, printable(facts.device_name),
                      facts.device_id == "cpu" ? fmt::format(" ({} threads)", facts.threads) : "",
                      human_bytes(facts.weight_bytes), human_bytes(facts.cache_bytes),
@@ -123,9 +155,8 @@ double streamed_share(const ModelFacts& facts, const StreamingWork& work) {
   return std::max(link, s.cpu_seconds) * passes / work.seconds;
 }
 
-nlohmann::ordered_json streaming_document(const Engine& engine) {
-  const StreamingFacts& s = engine.facts().streaming;
-  const StreamingWork work = engine.streaming_work();
+nlohmann::ordered_json streaming_document(const ModelFacts& facts, const StreamingWork& work) {
+  const StreamingFacts& s = facts.streaming;
   return {{"memory", s.memory},
           {"planned_bytes", s.planned_bytes},
           {"resident_bytes", s.resident_bytes},
@@ -147,7 +178,7 @@ nlohmann::ordered_json streaming_document(const Engine& engine) {
           {"predicted_seconds_per_token", s.seconds_per_pass},
           {"passes", work.passes},
           {"bandwidth", work.seconds > 0 ? static_cast<double>(work.bytes) / work.seconds : 0},
-          {"share_of_limit", streamed_share(engine.facts(), work)},
+          {"share_of_limit", streamed_share(facts, work)},
           {"waited_seconds", work.waited}};
 }
 

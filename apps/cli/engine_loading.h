@@ -7,6 +7,7 @@
 
 #include "apps/cli/options.h"
 #include "gabbro/engine/session.h"
+#include "src/engine/model_service.h"
 #include "src/hub/model_cache.h"
 #include "src/models/llm/model_plan.h"
 
@@ -32,8 +33,20 @@ std::shared_ptr<Engine> load_engine(const ResolvedModel& model, const CommonOpti
 std::shared_ptr<Engine> load_random_engine(const llm::Blueprint& shape, const FileType& type,
                                            const CommonOptions& common, const EngineNeeds& needs);
 
+// A model that answers requests: in a worker process where worker::is_worker_wanted() says so, else in this one. With
+// `batches` a Scheduler computes them together. `draft`: a model whose tokens it checks; empty: none.
+struct ServiceNeeds {
+  EngineNeeds engine;
+  bool batches = false;
+  std::string draft{};
+  int draft_tokens = 0;
+  bool lookup = false, no_lookup = false;
+};
+std::shared_ptr<ModelService> load_service(const ResolvedModel& model, const CommonOptions& common,
+                                           const ServiceNeeds& needs);
+
 // "cpu  AMD EPYC 9654 (2 threads)  92 MiB weights + 45 MiB cache of 31 GiB"
-std::string describe(const ModelFacts& facts);
+std::string describe(const ModelService& model);
 
 // Lines about streamed weights: what a pass will take, and what passes took. Empty where none are streamed.
 std::string describe_streaming(const ModelFacts& facts);
@@ -41,6 +54,6 @@ std::string describe_streaming(const ModelFacts& facts, const StreamingWork& wor
 // The share of the link's bandwidth that the passes reached.
 double streamed_share(const ModelFacts& facts, const StreamingWork& work);
 // Both as a field of a JSON document.
-nlohmann::ordered_json streaming_document(const Engine& engine);
+nlohmann::ordered_json streaming_document(const ModelFacts& facts, const StreamingWork& work);
 
 }  // namespace gabbro::cli

@@ -12,8 +12,10 @@
 #include "apps/cli/report_command.h"
 #include "apps/cli/terminal.h"
 #include "gabbro/file_faults.h"
+#include "src/backend/device_reports.h"
 #include "src/backend/plugin.h"
 #include "src/base/error.h"
+#include "src/engine/worker/child.h"
 
 namespace gabbro::cli {
 namespace {
@@ -70,9 +72,12 @@ int main(int argc, char** argv) {
   using namespace gabbro;
   cli::prepare_streams();
   handle_file_faults(FileFault::kExit);
-  cli::install_interrupt_handler();
   spdlog::set_default_logger(spdlog::stderr_color_mt("gabbro"));
   spdlog::set_pattern("gabbro: %l: %v");
+  set_notice_handler([](const char* line) { spdlog::warn("{}", line); });
+  if (argc == 2 && argv[1] == std::string_view(cli::kWorkerCommand)) return worker::run_child();
+  install_abort_handler();
+  cli::install_interrupt_handler();
   const bool debug = cli::wants_debug({argv, static_cast<size_t>(argc)});
   spdlog::set_level(debug ? spdlog::level::debug : spdlog::level::warn);
   set_progress_sink(cli::say_progress);

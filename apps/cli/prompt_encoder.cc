@@ -6,16 +6,16 @@
 
 namespace gabbro::cli {
 
-PromptEncoder::PromptEncoder(std::shared_ptr<Engine> engine, const GenerationOptions& options,
+PromptEncoder::PromptEncoder(std::shared_ptr<ModelService> model, const GenerationOptions& options,
                              std::function<void(const std::string&)> note)
-    : engine_(std::move(engine)), note_(std::move(note)), parse_special_(options.parse_special) {
+    : model_(std::move(model)), note_(std::move(note)), parse_special_(options.parse_special) {
   if (!options.chat_template.empty()) {
     own_template_ = std::make_unique<const text::ChatTemplate>(read_template_argument(options.chat_template));
     chat_template_ = own_template_.get();
   } else if (!options.raw) {
-    chat_template_ = engine_->chat_template();
+    chat_template_ = model_->chat_template();
   }
-  variables_ = template_variables(engine_->tokenizer());
+  variables_ = template_variables(model_->tokenizer());
   for (const std::string& variable : options.template_variables)
     add_template_variable(variables_, variable, "--template-var");
 }
@@ -25,7 +25,7 @@ std::vector<int32_t> PromptEncoder::encode(const nlohmann::ordered_json& message
   jinja::MarkedText text;
   const bool with_tools = tools.is_array() && !tools.empty();
   const text::ChatTemplate* const used = with_tools && chat_template_ != nullptr && own_template_ == nullptr
-                                             ? engine_->chat_template(true)
+                                             ? model_->chat_template(true)
                                              : chat_template_;
   if (used != nullptr) {
     text::ChatPrompt prompt = text::render_prompt(*used, messages, tools, true, variables_);
@@ -43,7 +43,7 @@ std::vector<int32_t> PromptEncoder::encode(const nlohmann::ordered_json& message
       if (message["role"] == "system") text.append("\n\n");
     }
   }
-  return encode_prompt(engine_->tokenizer(), text);
+  return encode_prompt(model_->tokenizer(), text);
 }
 
 }  // namespace gabbro::cli

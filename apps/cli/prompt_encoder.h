@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/cli/options.h"
+#include "src/engine/model_service.h"
 #include "src/text/chat_template.h"
 
 namespace gabbro::cli {
@@ -17,7 +18,7 @@ class PromptEncoder {
  public:
   // Uses options.chat_template, else the model's own, unless options.raw or where there is none. `note` gets a line,
   // once, for each thing that was done to fit the template.
-  PromptEncoder(std::shared_ptr<Engine> engine, const GenerationOptions& options,
+  PromptEncoder(std::shared_ptr<ModelService> model, const GenerationOptions& options,
                 std::function<void(const std::string&)> note);
 
   bool uses_template() const { return chat_template_ != nullptr; }
@@ -27,7 +28,7 @@ class PromptEncoder {
   std::vector<int32_t> encode(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools = nullptr);
 
  private:
-  std::shared_ptr<Engine> engine_;
+  std::shared_ptr<ModelService> model_;
   std::function<void(const std::string&)> note_;
   bool parse_special_;
   std::set<std::string> noted_;

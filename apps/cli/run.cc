@@ -15,7 +15,6 @@
 #include "apps/cli/source_layers.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
-#include "src/engine/speculation.h"
 
 namespace gabbro::cli {
 namespace {
@@ -33,21 +32,10 @@ struct RunOptions {
   bool wrap = true;
 };
 
-constexpr int kDraftedResident = 8;   // more rows cost time where the weights are at hand
-constexpr int kDraftedStreamed = 32;  // and next to none where a pass waits for them
-
-// The source of drafted tokens; null: none. Prompt lookup costs nothing where weights are streamed, and is on there.
-std::shared_ptr<Drafter> make_drafter(const RunOptions& o, const std::shared_ptr<Engine>& draft, const Engine& engine) {
-  const bool streams = engine.facts().streaming.bytes_per_pass > 0;
-  const int most = o.draft_tokens > 0 ? o.draft_tokens : streams ? kDraftedStreamed : kDraftedResident;
-  if (draft != nullptr) return std::make_shared<DraftModel>(draft, engine, most);
-  return !o.no_lookup && (o.lookup || streams) ? std::make_shared<PromptLookup>(most) : nullptr;
-}
-
 double per_second(double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
 
-void print_document(const GenerateResult& r, const RunOptions& o, const Engine& engine) {
-  const ModelFacts& facts = engine.facts();
+void print_document(const GenerateResult& r, const RunOptions& o, const ModelService& model) {
+  const ModelFacts& facts = model.facts();
   nlohmann::ordered_json document(
       {{"text", r.text},
        {"token_ids", r.token_ids},
@@ -62,7 +50,7 @@ void print_document(const GenerateResult& r, const RunOptions& o, const Engine& 
        {"device", facts.device_id},
        {"model", facts.name},
        {"seed", o.generation.generate.sampler.seed}});
-  if (facts.streaming.bytes_per_pass > 0) document["streaming"] = streaming_document(engine);
+  if (facts.streaming.bytes_per_pass > 0) document["streaming"] = streaming_document(facts, model.streaming_work());
   print_json(document);
 }
 
@@ -80,21 +68,21 @@ void note(const RunOptions& o, const std::string& text) {
   if (o.common.log_level != "error") report("note", text);
 }
 
-int answer_once(Conversation& conversation, const std::string& prompt, const RunOptions& o, const Engine& engine) {
-  const ModelFacts& facts = engine.facts();
+int answer_once(Conversation& conversation, const std::string& prompt, const RunOptions& o, const ModelService& model) {
+  const ModelFacts& facts = model.facts();
   const Cancelable cancelable;
   TextOutput output(o.wrap ? TextOutput::Lines::kWrapped : TextOutput::Lines::kAsTheyAre);
   const auto stream = [&](std::string_view text) { output.write(text); };
   const GenerateResult result = o.common.json ? conversation.say(prompt, {}, cancelable.flag())
                                               : conversation.say(prompt, stream, cancelable.flag());
   if (o.common.json) {
-    print_document(result, o, engine);
+    print_document(result, o, model);
   } else {
     output.end_line();
   }
   if (const std::string cut = describe_cut(result, o.generation.generate, facts); !cut.empty()) note(o, cut);
   if (o.stats || o.common.verbose()) report_speed(result, o.generation.generate.sampler.seed);
-  if (!o.common.json && o.common.log_level != "error") say(describe_streaming(facts, engine.streaming_work()));
+  if (!o.common.json && o.common.log_level != "error") say(describe_streaming(facts, model.streaming_work()));
   return result.stop_reason == StopReason::kCanceled ? static_cast<int>(ErrorCode::kInterrupted) : 0;
 }
 
@@ -112,31 +100,30 @@ int run(RunOptions& o, const InputFiles& inputs) {
   } else if (prompts.empty()) {
     prompt = read_prompt(o.input);
   }
-  const ResolvedModel model = resolve_with_layers(o.model);
-  apply_layers(model.layers, o.generation, o.common);
+  const ResolvedModel resolved = resolve_with_layers(o.model);
+  apply_layers(resolved.layers, o.generation, o.common);
   finish(o.generation);  // of the values that are the source's
-  const int64_t sequences = std::min(std::ssize(prompts), o.batch.parallel);
-  std::shared_ptr<Engine> draft;  // first, so that its memory counts where that of the model is limited
-  if (!o.draft.empty()) {
-    CommonOptions resident = o.common;
-    resident.memory.clear();
-    resident.host_memory.clear();
-    draft = load_engine(o.draft, resident, {.context = o.generation.context, .kv_type = o.generation.kv_type});
-  }
-  const auto engine = load_engine(
-      model, o.common, {.context = o.generation.context, .kv_type = o.generation.kv_type, .sequences = sequences});
-  o.generation.generate.drafter = make_drafter(o, draft, *engine);
-  const std::string sampling = apply_sampling_defaults(o.generation, engine->sampling_defaults(), interactive);
-  if (is_terminal(STDERR_FILENO) || o.common.verbose()) say(describe(engine->facts()) + "\n");
+  const EngineNeeds needs = {.context = o.generation.context,
+                             .kv_type = o.generation.kv_type,
+                             .sequences = std::min(std::ssize(prompts), o.batch.parallel)};
+  const auto service = load_service(resolved, o.common,
+                                    {.engine = needs,
+                                     .batches = !prompts.empty(),
+                                     .draft = o.draft,
+                                     .draft_tokens = o.draft_tokens,
+                                     .lookup = o.lookup,
+                                     .no_lookup = o.no_lookup});
+  const std::string sampling = apply_sampling_defaults(o.generation, service->sampling_defaults(), interactive);
+  if (is_terminal(STDERR_FILENO) || o.common.verbose()) say(describe(*service) + "\n");
   if (o.common.verbose()) say(sampling + "\n");
-  if (!prompts.empty()) return answer_all(engine, o.batch.file, prompts, o.generation, o.common);
-  Conversation conversation(engine, o.generation, [&](const std::string& text) { note(o, text); });
+  if (!prompts.empty()) return answer_all(service, o.batch.file, prompts, o.generation, o.common);
+  Conversation conversation(service, o.generation, [&](const std::string& text) { note(o, text); });
   if (!conversation.uses_template() && !o.generation.raw) {
     report("note", "the model has no chat template: it continues the text as it is (--raw)");
   }
-  if (!interactive) return answer_once(conversation, prompt, o, *engine);
+  if (!interactive) return answer_once(conversation, prompt, o, *service);
   return chat(conversation, inputs, o.wrap, [&](const GenerateResult& result) {
-    if (const std::string cut = describe_cut(result, o.generation.generate, engine->facts()); !cut.empty())
+    if (const std::string cut = describe_cut(result, o.generation.generate, service->facts()); !cut.empty())
       note(o, cut);
     if (o.stats || o.common.verbose()) report_speed(result, o.generation.generate.sampler.seed);
   });

@@ -1,0 +1,27 @@
+// All that is needed to load a model and its source of drafts, as data: so that another process can load it, and load
+// it again.
+#pragma once
+
+#include <string>
+
+#include "gabbro/engine/session.h"
+
+namespace gabbro {
+
+struct DraftSpec {
+  std::string path;  // of a smaller model; empty: none
+  LoadOptions options{};
+  int tokens = 0;          // in one pass, at most; 0: as many as suit
+  bool lookup = false;     // drafts from the text itself
+  bool no_lookup = false;  // not even where weights are streamed
+};
+
+// Of the options the observer, the progress function and the chat template are left to the process that loads.
+struct EngineSpec {
+  std::string path;
+  LoadOptions options{};
+  DraftSpec draft{};
+  bool batches = false;  // requests are computed together, by a Scheduler; else one after another, by a SerialLoop
+};
+
+}  // namespace gabbro

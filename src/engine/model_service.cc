@@ -1,0 +1,61 @@
+#include "src/engine/model_service.h"
+
+#include "gabbro/backend/device.h"
+#include "src/engine/scheduler.h"
+#include "src/engine/serial_loop.h"
+#include "src/engine/speculation.h"
+
+namespace gabbro {
+namespace {
+
+constexpr int kDraftedResident = 8;   // more rows cost time where the weights are at hand
+constexpr int kDraftedStreamed = 32;  // and next to none where a pass waits for them
+
+// The source of drafted tokens; null: none. Prompt lookup costs nothing where weights are streamed, and is on there.
+std::shared_ptr<Drafter> make_drafter(const DraftSpec& spec, const std::shared_ptr<Engine>& draft,
+                                      const Engine& engine) {
+  const bool streams = engine.facts().streaming.bytes_per_pass > 0;
+  const int most = spec.tokens > 0 ? spec.tokens : streams ? kDraftedStreamed : kDraftedResident;
+  if (draft != nullptr) return std::make_shared<DraftModel>(draft, engine, most);
+  return !spec.no_lookup && (spec.lookup || streams) ? std::make_shared<PromptLookup>(most) : nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<LocalModel> LocalModel::load(const EngineSpec& spec) {
+  std::shared_ptr<Engine> draft;  // first, so that its memory counts where that of the model is limited
+  if (!spec.draft.path.empty()) draft = Engine::load(spec.draft.path, spec.draft.options);
+  const std::shared_ptr<Engine> engine = Engine::load(spec.path, spec.options);
+  if (spec.batches) return std::make_shared<LocalModel>(engine, std::make_unique<Scheduler>(engine));
+  return std::make_shared<LocalModel>(engine,
+                                      std::make_unique<SerialLoop>(engine, make_drafter(spec.draft, draft, *engine)));
+}
+
+LocalModel::LocalModel(std::shared_ptr<Engine> engine, std::unique_ptr<EngineLoop> loop)
+    : engine_(std::move(engine)), loop_(std::move(loop)) {}
+LocalModel::~LocalModel() = default;
+
+const ModelFacts& LocalModel::facts() const { return engine_->facts(); }
+
+uint64_t LocalModel::device_memory() const {
+  for (const abi::DeviceFacts& device : list_devices()) {
+    if (device.id == facts().device_id) return device.memory_total;
+  }
+  return 0;
+}
+
+const text::Tokenizer& LocalModel::tokenizer() const { return engine_->tokenizer(); }
+const SamplingDefaults& LocalModel::sampling_defaults() const { return engine_->sampling_defaults(); }
+const text::ChatTemplate* LocalModel::chat_template(bool with_tools) const {
+  return engine_->chat_template(with_tools);
+}
+StreamingWork LocalModel::streaming_work() const { return engine_->streaming_work(); }
+
+Ticket LocalModel::add(GenerationRequest request, std::shared_ptr<Channel> channel) {
+  return loop_->add(std::move(request), std::move(channel));
+}
+void LocalModel::cancel(Ticket ticket) { loop_->cancel(ticket); }
+bool LocalModel::step(const std::atomic<bool>* cancel) { return loop_->step(cancel); }
+void LocalModel::fail_running(const Error& error) { loop_->fail_running(error); }
+
+}  // namespace gabbro

@@ -1,0 +1,50 @@
+// A loaded model that answers requests, in this process or in a worker, and the side of it that texts need: the
+// tokenizer and the templates are in this process either way.
+#pragma once
+
+#include <memory>
+
+#include "src/engine/engine_spec.h"
+#include "src/engine/generation_loop.h"
+
+namespace gabbro {
+
+class EngineLoop;  // src/engine/scheduler.h
+struct SamplingDefaults;
+
+class ModelService : public GenerationLoop {
+ public:
+  virtual const ModelFacts& facts() const = 0;
+  virtual uint64_t device_memory() const = 0;  // bytes that the device has in all; 0: not known
+  // These four are as those of Engine.
+  virtual const text::Tokenizer& tokenizer() const = 0;
+  virtual const SamplingDefaults& sampling_defaults() const = 0;
+  virtual const text::ChatTemplate* chat_template(bool with_tools = false) const = 0;
+  virtual StreamingWork streaming_work() const = 0;
+};
+
+class LocalModel final : public ModelService {
+ public:
+  // Throws as Engine::load.
+  static std::shared_ptr<LocalModel> load(const EngineSpec& spec);
+  LocalModel(std::shared_ptr<Engine> engine, std::unique_ptr<EngineLoop> loop);
+  ~LocalModel() override;
+
+  const ModelFacts& facts() const override;
+  uint64_t device_memory() const override;
+  const text::Tokenizer& tokenizer() const override;
+  const SamplingDefaults& sampling_defaults() const override;
+  const text::ChatTemplate* chat_template(bool with_tools) const override;
+  StreamingWork streaming_work() const override;
+
+  Ticket add(GenerationRequest request, std::shared_ptr<Channel> channel) override;
+  void cancel(Ticket ticket) override;
+  bool step(const std::atomic<bool>* cancel = nullptr) override;
+  void fail_running(const Error& error);  // as EngineLoop
+
+ private:
+  std::shared_ptr<Engine> engine_;
+  std::unique_ptr<EngineLoop> loop_;
+};
+
+}  // namespace gabbro
