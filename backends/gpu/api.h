@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -69,13 +70,20 @@ void destroy_queue(Queue* queue);  // which is synchronized, or its device faile
 inline constexpr size_t kPageableBytes = size_t{1} << 20;
 void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes);
 void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes);  // there once it is synchronized
-void synchronize(Queue* queue);
+bool is_done(Queue* queue);                                                     // all that was enqueued
+void synchronize(Queue* queue);                                                 // wait.cc
 
 Event* create_event(Context* context);
 void destroy_event(Event* event);
 void record(Queue* queue, Event* event);
 void wait(Queue* queue, Event* event);  // what is enqueued from here on; nothing where it was never recorded
-void synchronize_event(Event* event);
+bool is_done(Event* event);             // also where it was never recorded
+void synchronize(Event* event);         // wait.cc
+
+// A wait is reported when it has lasted this long, and each time that it has lasted as long again, with advice for this
+// runtime, if there is any.
+std::chrono::milliseconds report_after();
+std::string wait_advice();
 
 // Checks that accesses to memory are ordered by queues and events.
 struct Access {

@@ -8,8 +8,10 @@
 
 #include "backends/common/dequantized.h"
 #include "backends/common/request.h"
+#include "backends/gpu/launch_names.h"
 #include "backends/gpu/op_table.h"
 #include "backends/gpu/pack.h"
+#include "backends/gpu/wait.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -156,27 +158,52 @@ void GpuDevice::wait(abi::Stream* on, api::Event* event) {
 void GpuDevice::copy_to_device(abi::Stream* on, void* target, const void* host, size_t bytes) {
   GpuStream& own = stream(on);
   const std::lock_guard lock(own.mutex());
+  note_launch("a copy to the device");
   if (bytes <= Staging::kDirectBytes || is_pinned(host)) return api::copy_to_device(own.queue(), target, host, bytes);
   staging_.copy_to_device(own.queue(), target, host, bytes);
 }
 
 void GpuDevice::copy_to_host(abi::Stream* on, void* host, const void* source, size_t bytes) {
   GpuStream& own = stream(on);
-  const std::lock_guard lock(own.mutex());
+  std::unique_lock lock(own.mutex());
+  note_launch("a copy to the host");
   if (is_pinned(host)) return api::copy_to_host(own.queue(), host, source, bytes);
-  own.wait_by([&] { staging_.copy_to_host(own.queue(), host, source, bytes); });
+  if (bytes <= Staging::kDirectBytes) {
+    api::copy_to_host(own.queue(), host, source, bytes);
+    finish(own, lock, nullptr);
+  } else {
+    finish(own, lock, nullptr);  // what may take long, without the lock
+    own.wait_by([&] { staging_.copy_to_host(own.queue(), host, source, bytes); });
+  }
   throw_bad_index(own.queue());
 }
 
-void GpuDevice::synchronize_stream(abi::Stream* on) {
+void GpuDevice::finish(GpuStream& stream, std::unique_lock<std::mutex>& held, const std::atomic<bool>* cancel) {
+  stream.wait_by([&] {
+    Waiter waiter(cancel);
+    while (!waiter.is_long()) {
+      if (api::is_done(stream.queue())) return;
+      waiter.pause();
+    }
+    const auto destroy = [](api::Event* event) { api::destroy_event(event); };
+    const std::unique_ptr<api::Event, decltype(destroy)> end(create_event(), destroy);
+    api::record(stream.queue(), end.get());
+    held.unlock();
+    while (!api::is_done(end.get())) waiter.pause();
+    held.lock();
+  });
+}
+
+void GpuDevice::synchronize_stream(abi::Stream* on, const std::atomic<bool>* cancel) {
   GpuStream& own = stream(on);
-  const std::lock_guard lock(own.mutex());
-  own.synchronize();
+  std::unique_lock lock(own.mutex());
+  finish(own, lock, cancel);
   throw_bad_index(own.queue());
 }
 
-void GpuDevice::synchronize_event(api::Event* event) {
-  api::synchronize_event(event);
+void GpuDevice::synchronize_event(api::Event* event, const std::atomic<bool>* cancel) {
+  Waiter waiter(cancel);
+  while (!api::is_done(event)) waiter.pause();
   const std::lock_guard lock(compute_->mutex());
   throw_bad_index(compute_->queue());
 }
@@ -214,6 +241,7 @@ void GpuDevice::pack(abi::Stream* on, const abi::PackRequest& request, const voi
   }
   GpuStream& own = stream(on);
   const std::lock_guard lock(own.mutex());
+  note_launch("the packing of a matrix");
   packer_->pack(own.queue(), function, request, source, target);
 }
 
@@ -225,7 +253,10 @@ std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& wanted)
   const bool in_place = abi::has_any_alias(request);
   for (const OpEntry& entry : op_table()) {
     if (!entry.has(request.op) || entry.in_place != in_place) continue;
-    if (auto kernel = entry.make(request, context)) return kernel;
+    if (auto kernel = entry.make(request, context)) {
+      kernel->launch_name = keep_name(kernel->implementation);
+      return kernel;
+    }
   }
   return nullptr;
 }

@@ -45,8 +45,9 @@ class GpuDevice {
   void copy_to_host(abi::Stream* on, void* host, const void* source, size_t bytes);
   bool is_pinned(const void* host) const { return pinned_.holds(host); }
   // Like every function that waits, throws ApiError kBadIndex if a kernel has read an index out of range.
-  void synchronize_stream(abi::Stream* on);
-  void synchronize_event(api::Event* event);
+  // ApiError kCanceled within 100 ms of `cancel` (may be null) becoming true.
+  void synchronize_stream(abi::Stream* on, const std::atomic<bool>* cancel = nullptr);
+  void synchronize_event(api::Event* event, const std::atomic<bool>* cancel = nullptr);
 
   // Copies from a device of this backend, after all work on both compute streams, and waits for the copy. See peers.h.
   void copy_from(GpuDevice& from, void* target, const void* source, size_t bytes);
@@ -99,6 +100,8 @@ class GpuDevice {
   void throw_bad_index(api::Queue* queue);
   GraphPolicy::Source graph_source();
   bool drop_graphs();
+  // Waits for what the stream was given so far. `held` is its mutex, which others get during a long wait.
+  void finish(GpuStream& stream, std::unique_lock<std::mutex>& held, const std::atomic<bool>* cancel);
 
   PeerEnd end() const { return {index_, context_.get(), compute_->queue()}; }
   // body(peers, the other end) with both compute streams held.

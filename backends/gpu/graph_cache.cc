@@ -1,9 +1,12 @@
 #include "backends/gpu/graph_cache.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
 
 #include "backends/gpu/kernel.h"
+#include "backends/gpu/launch_names.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -91,6 +94,7 @@ bool GraphCache::capture(Recorded& recorded, const abi::Launch* launches, int32_
       ahead.add(launches[i], static_cast<const Kernel*>(launches[i].kernel)->scratch_bytes);
     }
     recorded.graph = capture.end();
+    recorded.name = keep_name(fmt::format("a graph of {} launches", count));
   } catch (const ApiError& error) {
     give_up(recorded, error);
     if (error.code == abi::StatusCode::kLost) throw;
@@ -101,6 +105,7 @@ bool GraphCache::capture(Recorded& recorded, const abi::Launch* launches, int32_
 
 bool GraphCache::launch(Recorded& recorded) {
   recorded.used = ++clock_;
+  note_launch(recorded.name);
   try {
     api::replay(queue_, recorded.graph.get());
   } catch (const ApiError& error) {

@@ -62,7 +62,8 @@ class GraphCache {
     std::vector<const void*> signature;  // the kernels, then the addresses they work on
     int32_t launches = 0;
     OwnedGraph graph;
-    bool never = false;  // a graph of it failed
+    const char* name = "a graph";  // for note_launch()
+    bool never = false;            // a graph of it failed
     uint64_t used = 0;
   };
   static constexpr size_t kMaxLists = 64;

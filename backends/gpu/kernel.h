@@ -56,6 +56,8 @@ class Kernel {
 
   size_t scratch_bytes = 0;
   std::string implementation;  // "linear q4_0"
+  // The same, for note_launch().
+  const char* launch_name = "a kernel";
   double bytes = 0;
   double flops = 0;
 };

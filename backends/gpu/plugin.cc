@@ -10,6 +10,8 @@
 #include "backends/gpu/device.h"
 #include "backends/gpu/doctor/checks.h"
 #include "backends/gpu/facts.h"
+#include "backends/gpu/launch_names.h"
+#include "backends/gpu/wait.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -224,6 +226,14 @@ Status peer_route(abi::Device* to, abi::Device* from, abi::PeerRoute* route) {
   });
 }
 
+Status await_stream(abi::Device* device, abi::Stream* stream, const std::atomic<bool>* cancel) {
+  return done([&] { gpu(device).synchronize_stream(stream, cancel); });
+}
+
+Status await_event(abi::Device* device, abi::Event* event, const std::atomic<bool>* cancel) {
+  return done([&] { gpu(device).synchronize_event(event_of(event), cancel); });
+}
+
 // Devices that compute together.
 struct DeviceGroup {
   std::vector<GpuDevice*> devices;
@@ -342,6 +352,10 @@ const abi::Backend& backend() {
       .destroy_group = api::collectives() != nullptr ? destroy_group : nullptr,
       .all_reduce = api::collectives() != nullptr ? all_reduce : nullptr,
       .all_gather = api::collectives() != nullptr ? all_gather : nullptr,
+      .await_stream = await_stream,
+      .await_event = await_event,
+      .last_launches = last_launches,
+      .set_reporter = set_reporter,
   };
   return table;
 }

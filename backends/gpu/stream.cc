@@ -1,10 +1,13 @@
 #include "backends/gpu/stream.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <vector>
 
 #include "backends/gpu/accesses.h"
+#include "backends/gpu/launch_names.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -80,6 +83,7 @@ void GpuStream::enqueue(const abi::Launch& launch, const WrittenMemory* ahead) {
   const auto& kernel = *static_cast<const Kernel*>(launch.kernel);
   if (api::AccessCheck* const check = api::access_check())
     check->enqueued(queue_, kernel.implementation, accesses_of(launch, kernel.scratch_bytes));
+  note_launch(kernel.launch_name);
   kernel.enqueue(launch, {queue_, counters_, ahead});
 }
 

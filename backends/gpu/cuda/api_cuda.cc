@@ -23,11 +23,20 @@
 #include "backends/gpu/cuda/kernel_compiler.h"
 #include "backends/gpu/embedded_files.h"
 #include "backends/gpu/facts.h"
+#include "backends/gpu/lost_device.h"
 
 namespace gabbro::gpu::api {
 namespace {
 
 using abi::StatusCode;
+
+static_assert(CUDA_ERROR_DEINITIALIZED == kDeinitialized && CUDA_ERROR_NO_DEVICE == kNoDevice &&
+              CUDA_ERROR_ECC_UNCORRECTABLE == kUncorrectable && CUDA_ERROR_ILLEGAL_ADDRESS == kIllegalAddress &&
+              CUDA_ERROR_LAUNCH_TIMEOUT == kLaunchTimeout && CUDA_ERROR_ASSERT == kAssert &&
+              CUDA_ERROR_HARDWARE_STACK_ERROR == kStackError && CUDA_ERROR_ILLEGAL_INSTRUCTION == kIllegalInstruction &&
+              CUDA_ERROR_MISALIGNED_ADDRESS == kMisalignedAddress &&
+              CUDA_ERROR_INVALID_ADDRESS_SPACE == kInvalidAddressSpace &&
+              CUDA_ERROR_INVALID_PC == kInvalidProgramCounter && CUDA_ERROR_LAUNCH_FAILED == kLaunchFailure);
 
 constexpr const char* kCublas = "cuBLASLt";
 constexpr const char* kCudnn = "cuDNN";
@@ -38,12 +47,12 @@ constexpr const char* kCudnn = "cuDNN";
   X(cuInit) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceTotalMem) X(cuDeviceGetAttribute) \
   X(cuDriverGetVersion) X(cuDeviceGetPCIBusId) X(cuDevicePrimaryCtxRetain) X(cuDevicePrimaryCtxRelease) X(cuCtxSetCurrent) X(cuMemGetInfo) \
   X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemFreeHost) X(cuStreamCreate) X(cuStreamDestroy) \
-  X(cuStreamSynchronize) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuModuleLoadData) X(cuModuleUnload) \
+  X(cuStreamQuery) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuModuleLoadData) X(cuModuleUnload) \
   X(cuModuleGetFunction) X(cuModuleGetGlobal) X(cuMemcpyDtoH) X(cuFuncGetAttribute) X(cuFuncSetAttribute) \
   X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernelEx) X(cuStreamBeginCapture) X(cuStreamEndCapture) \
   X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString) \
   X(cuDeviceCanAccessPeer) X(cuCtxEnablePeerAccess) X(cuMemcpyPeerAsync) X(cuEventCreate) X(cuEventDestroy) \
-  X(cuEventRecord) X(cuEventSynchronize) X(cuStreamWaitEvent) X(cuOccupancyMaxActiveClusters)
+  X(cuEventRecord) X(cuEventQuery) X(cuStreamWaitEvent) X(cuOccupancyMaxActiveClusters)
 // Those that drivers before CUDA 12.4 or 10.2 lack; null there.
 #define GABBRO_LATER_FUNCTIONS(X) \
   X(cuModuleGetFunctionCount) X(cuModuleEnumerateFunctions) X(cuFuncGetName) \
@@ -77,10 +86,19 @@ class Driver {
   void check(CUresult result, const char* doing) const {
     if (result == CUDA_SUCCESS) return;
     const StatusCode code = result == CUDA_ERROR_OUT_OF_MEMORY ? StatusCode::kOutOfMemory
-                            : result == CUDA_ERROR_DEINITIALIZED || result == CUDA_ERROR_NO_DEVICE
-                                ? StatusCode::kLost
-                                : StatusCode::kFailed;
+                            : is_lost(result)                    ? StatusCode::kLost
+                                                                 : StatusCode::kFailed;
     throw ApiError(code, failure_of(result, doing));
+  }
+
+  // Of a query: false while work is under way. Throws as check.
+  bool is_done(CUresult result, const char* doing) const {
+    if (result == CUDA_ERROR_NOT_READY) return false;
+    // A fault that the driver has no name for.
+    if (result == CUDA_ERROR_UNKNOWN)
+      throw ApiError(StatusCode::kLost, fmt::format("cuda: {}: unknown error", doing));
+    check(result, doing);
+    return true;
   }
 
  private:
@@ -344,9 +362,9 @@ void copy_to_host(Queue* queue, void* host, const void* source, size_t bytes) {
                  "copying from the device");
 }
 
-void synchronize(Queue* queue) {
+bool is_done(Queue* queue) {
   queue->context->use();
-  driver().check(driver().cuStreamSynchronize_(queue->stream), "waiting for the device");
+  return driver().is_done(driver().cuStreamQuery_(queue->stream), "waiting for the device");
 }
 
 Event* create_event(Context* context) {
@@ -371,10 +389,13 @@ void wait(Queue* queue, Event* event) {
   driver().check(driver().cuStreamWaitEvent_(queue->stream, event->event, 0), "waiting for an event");
 }
 
-void synchronize_event(Event* event) {
+bool is_done(Event* event) {
   event->context->use();
-  driver().check(driver().cuEventSynchronize_(event->event), "waiting for an event");
+  return driver().is_done(driver().cuEventQuery_(event->event), "waiting for an event");
 }
+
+std::chrono::milliseconds report_after() { return std::chrono::seconds(30); }
+std::string wait_advice() { return {}; }
 
 AccessCheck* access_check() { return nullptr; }
 

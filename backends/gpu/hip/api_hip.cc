@@ -73,11 +73,6 @@ Context* open(int32_t index) {
   context->bandwidth = hip::bandwidth_of(properties.gcnArchName, properties.name, properties.totalGlobalMem,
                                          {properties.memoryClockRate, properties.memoryBusWidth});
   context->use();
-  // By default a thread that waits for the device polls, which costs a core while work is under way; one that sleeps
-  // wakes up tens of microseconds later, at each token.
-  const char* const blocking = std::getenv("GABBRO_BLOCKING_SYNC");
-  if (blocking != nullptr && std::string_view(blocking) == "1" && runtime().hipSetDeviceFlags_ != nullptr)
-    runtime().check(runtime().hipSetDeviceFlags_(hipDeviceScheduleBlockingSync), "asking for waits that sleep");
   return context.release();
 }
 

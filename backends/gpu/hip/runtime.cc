@@ -7,6 +7,7 @@
 #include "backends/gpu/api.h"
 #include "backends/gpu/hip/library.h"
 #include "backends/gpu/hip/recorded_call.h"
+#include "backends/gpu/lost_device.h"
 
 #define GABBRO_TEXT_OF(x) #x
 #define GABBRO_TEXT(x) GABBRO_TEXT_OF(x)
@@ -14,6 +15,11 @@
 namespace gabbro::gpu::hip {
 
 using abi::StatusCode;
+
+static_assert(hipErrorIllegalAddress == kIllegalAddress && hipErrorLaunchFailure == kLaunchFailure &&
+              hipErrorLaunchTimeOut == kLaunchTimeout && hipErrorAssert == kAssert &&
+              hipErrorECCNotCorrectable == kUncorrectable && hipErrorNoDevice == kNoDevice &&
+              hipErrorDeinitialized == kDeinitialized);
 
 namespace {
 
@@ -109,10 +115,18 @@ void Runtime::check(hipError_t result, const std::string& doing) const {
                     "start workers as new processes, in Python with multiprocessing.set_start_method('spawn')",
                     opened_by_));
   }
-  const StatusCode code = result == hipErrorOutOfMemory                                   ? StatusCode::kOutOfMemory
-                          : result == hipErrorNoDevice || result == hipErrorDeinitialized ? StatusCode::kLost
-                                                                                          : StatusCode::kFailed;
+  const StatusCode code = result == hipErrorOutOfMemory ? StatusCode::kOutOfMemory
+                          : is_lost(result)             ? StatusCode::kLost
+                                                        : StatusCode::kFailed;
   throw ApiError(code, fmt::format("rocm: {}: {}", doing, hipGetErrorString_(result)));
+}
+
+bool Runtime::is_done(hipError_t result, const std::string& doing) const {
+  if (result == hipErrorNotReady) return false;
+  // A fault that the runtime has no name for.
+  if (result == hipErrorUnknown) throw ApiError(StatusCode::kLost, fmt::format("rocm: {}: unknown error", doing));
+  check(result, doing);
+  return true;
 }
 
 hipDeviceProp_t Runtime::properties(int device) const {

@@ -17,10 +17,11 @@ namespace gabbro::gpu::hip {
   X(hipStreamBeginCapture) X(hipStreamEndCapture) X(hipGraphInstantiateWithFlags) X(hipGraphLaunch) \
   X(hipGraphExecDestroy) X(hipGraphDestroy) X(hipGetErrorString) X(hipStreamCreateWithFlags) \
   X(hipDeviceCanAccessPeer) X(hipDeviceEnablePeerAccess) X(hipMemcpyPeerAsync) \
-  X(hipEventCreateWithFlags) X(hipEventDestroy) X(hipEventRecord) X(hipEventSynchronize) X(hipStreamWaitEvent)
+  X(hipEventCreateWithFlags) X(hipEventDestroy) X(hipEventRecord) X(hipStreamWaitEvent) \
+  X(hipStreamQuery) X(hipEventQuery)
 // Those that some runtimes lack; null there.
 #define GABBRO_LATER_FUNCTIONS(X) \
-  X(hipSetDeviceFlags) X(hipDeviceGetAttribute) X(hipMemGetAllocationGranularity) X(hipMemAddressReserve) X(hipMemAddressFree) \
+  X(hipDeviceGetAttribute) X(hipMemGetAllocationGranularity) X(hipMemAddressReserve) X(hipMemAddressFree) \
   X(hipMemCreate) X(hipMemRelease) X(hipMemMap) X(hipMemUnmap) X(hipMemSetAccess)
 // clang-format on
 
@@ -46,6 +47,8 @@ class Runtime {
 
   // Throws ApiError where `result` is a failure, naming what was done.
   void check(hipError_t result, const std::string& doing) const;
+  // Of a query: false while work is under way. Throws as check.
+  bool is_done(hipError_t result, const std::string& doing) const;
   hipDeviceProp_t properties(int device) const;
   int version() const;  // 70253211 of HIP 7.2.53211
 

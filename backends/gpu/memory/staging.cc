@@ -47,7 +47,7 @@ bool Staging::make_stages() {
 // The stage whose copy began first, once that copy has ended.
 Staging::Stage& Staging::next_stage() {
   Stage& stage = stages_[next_++ % stages_.size()];
-  api::synchronize_event(stage.copied);
+  api::synchronize(stage.copied);
   return stage;
 }
 
@@ -75,7 +75,7 @@ void Staging::copy_to_host(api::Queue* queue, void* host, const void* source, si
   size_t full_at = 0, full_bytes = 0;
   const auto empty = [&] {
     if (full == nullptr) return;
-    api::synchronize_event(full->copied);
+    api::synchronize(full->copied);
     fill_.copy(static_cast<std::byte*>(host) + full_at, full->memory, full_bytes);
   };
   for_pieces(bytes, kStageBytes, [&](size_t at, size_t piece) {

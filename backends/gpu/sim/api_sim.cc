@@ -1,13 +1,16 @@
 // The simulator behind the host side. sim:0 has waves of 32 lanes and sim:1 of 64, unless GABBRO_SIM_WAVE says one for
 // both. Faults are injected by GABBRO_SIM_FAIL: malloc:N (the Nth allocation fails), launch:N (the Nth launch fails,
-// and from then on the device), lost:N (after the Nth launch the device is gone), read:N (the Nth copy to the host
-// flips a bit), unreachable:1 (no device reaches another's memory), peer:N, peer-error:N and peer-slow:N (from the Nth
-// copy between devices on, each flips a bit, fails, or takes 0.3 s), access:N and unmap:N (the Nth piece of a range is
-// not mapped, or not unmapped), ranges:N (ranges have N bytes of memory in all), capture:N (the Nth capture of a graph
-// fails), graph:tested (graphs are tested as on a card), graph:stale (the same, and they read memory as it was before
-// the last copy), graph:oom (they cannot be launched), graph:spare (they need more memory than is free); several are
-// joined with commas. GABBRO_SIM_STREAM_SEED chooses the order in which the work of streams is done (scheduler.h);
-// accesses that no stream or event orders are errors (ordering.h).
+// and from then on the device), lost:N (after the Nth launch the device is gone), abort:N (the Nth launch ends the
+// process, as a fault in a kernel does on ROCm 6), hang:N (after the Nth launch waits last for GABBRO_SIM_HANG
+// seconds), read:N (the Nth copy to the host flips a bit), unreachable:1 (no device reaches another's memory), peer:N,
+// peer-error:N and peer-slow:N (from the Nth copy between devices on, each flips a bit, fails, or takes 0.3 s),
+// access:N and unmap:N (the Nth piece of a range is not mapped, or not unmapped), ranges:N (ranges have N bytes of
+// memory in all), capture:N (the Nth capture of a graph fails), graph:tested (graphs are tested as on a card),
+// graph:stale (the same, and they read memory as it was before the last copy), graph:oom (they cannot be launched),
+// graph:spare (they need more memory than is free); several are joined with commas. With GABBRO_SIM_FAIL_ONCE=FILE the
+// faults of launches happen only while there is no such file, and make it: so the next process has none.
+// GABBRO_SIM_PATIENCE: seconds after which a wait is reported. GABBRO_SIM_STREAM_SEED chooses the order in which the
+// work of streams is done (scheduler.h); accesses that no stream or event orders are errors (ordering.h).
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -22,6 +25,7 @@
 #include <vector>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -62,6 +66,24 @@ std::string fault_text(std::string_view what) {
 // The same of a number; 0 where it is not asked for.
 uint64_t fault(std::string_view what) { return std::strtoull(fault_text(what).c_str(), nullptr, 10); }
 
+// Whether this fault of a launch may happen.
+bool fails_now() {
+  const char* const file = std::getenv("GABBRO_SIM_FAIL_ONCE");
+  if (file == nullptr) return true;
+  const int made = ::open(file, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+  if (made >= 0) ::close(made);
+  return made >= 0;
+}
+
+double seconds_of(const char* name, double otherwise) {
+  const char* const text = std::getenv(name);
+  return text != nullptr ? std::strtod(text, nullptr) : otherwise;
+}
+
+std::chrono::steady_clock::duration to_duration(double seconds) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
+}
+
 // Another one on each device, or bytes that two of them damage might be right again.
 void flip_bit(const Context& context, void* memory, size_t bytes) {
   static_cast<std::byte*>(memory)[bytes / 2] ^= static_cast<std::byte>(context.wave);
@@ -88,6 +110,8 @@ Context* open(int32_t index) {
                      .failing_allocation = fault("malloc"),
                      .failing_launch = fault("launch"),
                      .lost_after = fault("lost"),
+                     .aborting_launch = fault("abort"),
+                     .hanging_launch = fault("hang"),
                      .damaged_read = fault("read"),
                      .damaged_peer = fault("peer"),
                      .failing_peer = fault("peer-error"),
@@ -182,18 +206,25 @@ void host_waits(const sim::Clock& time) {
 
 }  // namespace
 
-void synchronize(Queue* queue) {
+std::chrono::milliseconds report_after() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(to_duration(seconds_of("GABBRO_SIM_PATIENCE", 30)));
+}
+std::string wait_advice() { return {}; }
+
+bool is_done(Queue* queue) {
+  if (queue->context->hangs()) return false;
   sim::Scheduler::shared().finish(queue->stream);
   host_waits(sim::Ordering::shared().time_of(queue->actor));
   Context& context = *queue->context;
   context.require_present();
   const std::lock_guard lock(context.mutex);
   if (!context.failure.empty()) throw ApiError(StatusCode::kFailed, context.failure);
+  return true;
 }
 
 void set_cancel_flag(Queue* queue, const std::atomic<bool>* cancel) { queue->cancel = cancel; }
 
-Event* create_event(Context*) { return new Event; }
+Event* create_event(Context* context) { return new Event{.context = context, .marker = nullptr, .time = {}}; }
 void destroy_event(Event* event) { delete event; }
 
 void record(Queue* queue, Event* event) {
@@ -209,10 +240,12 @@ void wait(Queue* queue, Event* event) {
   sim::Scheduler::shared().wait(queue->stream, event->marker);
 }
 
-void synchronize_event(Event* event) {
-  if (event->marker == nullptr) return;
+bool is_done(Event* event) {
+  if (event->marker == nullptr) return true;
+  if (event->context->hangs()) return false;
   sim::Scheduler::shared().finish(*event->marker);
   host_waits(event->time);
+  return true;
 }
 
 void Queue::declare(const std::string& name, std::span<const Access> accesses) {
@@ -387,9 +420,15 @@ void launch(Queue* queue, const Function* function, Dim grid, const void* args, 
   Context& context = *queue->context;
   context.require_present();
   const uint64_t number = ++context.launches;
-  if (context.lost_after != 0 && number > context.lost_after) {
+  if (context.lost_after != 0 && number > context.lost_after && fails_now()) {
     context.lost = true;
     context.require_present();
+  }
+  if (number == context.aborting_launch && fails_now()) std::abort();
+  if (number == context.hanging_launch && fails_now()) {
+    constexpr double kForEver = 1e6;
+    const auto end = std::chrono::steady_clock::now() + to_duration(seconds_of("GABBRO_SIM_HANG", kForEver));
+    context.hangs_until = end.time_since_epoch().count();
   }
   if (number == context.failing_launch) {
     return queue->enqueue([&context] { context.fail("sim: injected failure of a launch"); });

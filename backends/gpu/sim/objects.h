@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -19,7 +20,8 @@ namespace gabbro::gpu::api {
 
 struct Context {
   uint32_t wave;
-  uint64_t failing_allocation, failing_launch, lost_after, damaged_read, damaged_peer, failing_peer;
+  uint64_t failing_allocation, failing_launch, lost_after, aborting_launch, hanging_launch, damaged_read, damaged_peer,
+      failing_peer;
   uint64_t failing_mapping, failing_unmapping, range_limit, slow_peer;
   bool reaches_others;
   std::atomic<uint64_t> allocations{0}, launches{0}, reads{0}, peer_copies{0}, mappings{0}, unmappings{0};
@@ -28,12 +30,14 @@ struct Context {
   uint64_t failing_capture = 0;
   std::string graph_fault;
   std::atomic<uint64_t> captures{0};
+  std::atomic<std::chrono::steady_clock::rep> hangs_until{0};  // waits have no end before
   std::mutex mutex;
   std::string failure;  // of work: reported by whatever waits next, and by all that comes after
 
   void require_present() const {
     if (lost) throw ApiError(abi::StatusCode::kLost, "sim: the device was lost");
   }
+  bool hangs() const { return std::chrono::steady_clock::now().time_since_epoch().count() < hangs_until; }
   // Keeps the first.
   void fail(const std::string& message) {
     const std::lock_guard lock(mutex);
@@ -70,6 +74,7 @@ struct Queue {
 };
 
 struct Event {
+  Context* context;
   std::shared_ptr<sim::Scheduler::Marker> marker;  // null: never recorded
   sim::Clock time;
 };
