@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "backends/gpu/facts.h"
