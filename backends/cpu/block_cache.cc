@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
-#include <utility>
 
 namespace gabbro::cpu {
 
@@ -33,12 +32,7 @@ size_t BlockCache::clear() {
   const std::lock_guard lock(mutex_);
   for (const Block& block : blocks_) std::free(block.pointer);
   blocks_.clear();
-  return std::exchange(bytes_, 0);
-}
-
-size_t BlockCache::bytes() const {
-  const std::lock_guard lock(mutex_);
-  return bytes_;
+  return bytes_.exchange(0);
 }
 
 }  // namespace gabbro::cpu

@@ -2,6 +2,7 @@
 // them out, which takes as long as most kernels take to write them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <mutex>
@@ -24,7 +25,7 @@ class BlockCache {
   // Memory of aligned_alloc: kept, or freed where it is too large.
   void put(void* pointer, size_t bytes);
   size_t clear();  // frees all, and says how many bytes that was
-  size_t bytes() const;
+  size_t bytes() const { return bytes_; }
 
  private:
   struct Block {
@@ -32,9 +33,9 @@ class BlockCache {
     size_t bytes;
   };
 
-  mutable std::mutex mutex_;
-  std::deque<Block> blocks_;  // the oldest first
-  size_t bytes_ = 0;
+  std::mutex mutex_;
+  std::deque<Block> blocks_;       // the oldest first
+  std::atomic<size_t> bytes_ = 0;  // each allocation asks for it without the mutex
 };
 
 }  // namespace gabbro::cpu

@@ -16,7 +16,7 @@
 namespace gabbro::cpu {
 namespace {
 
-constexpr size_t kAlignment = 64;
+constexpr size_t kAlignment = SmallBlocks::kUnit;  // a cache line
 constexpr size_t kHugePage = BlockCache::kHugePage;
 
 // Launches to look ahead for weights: between those of q, k, v and of the output stand rope and attention.
@@ -95,7 +95,12 @@ void* CpuDevice::allocate(size_t bytes) {
   if (kept_.bytes() > memory_total_ - in_use - bytes) kept_.clear();
   const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
   const size_t size = round_up(std::max<size_t>(bytes, 1), alignment);
-  void* pointer = alignment == kHugePage ? kept_.take(size) : nullptr;
+  void* pointer = nullptr;
+  if (alignment == kHugePage) {
+    pointer = kept_.take(size);
+  } else if (size <= SmallBlocks::kLargest) {
+    pointer = small_.take(size);
+  }
   if (pointer == nullptr) {
     pointer = std::aligned_alloc(alignment, size);
     if (pointer == nullptr) return memory_.refused(), nullptr;
@@ -109,7 +114,7 @@ void CpuDevice::free(void* pointer) {
   if (pointer == nullptr) return;
   const size_t size = malloc_usable_size(pointer);
   memory_.released(size);
-  if (size < kHugePage) return std::free(pointer);
+  if (size < kHugePage) return small_.put(pointer, size);
   kept_.put(pointer, size / kHugePage * kHugePage);  // malloc may have added to it
 }
 

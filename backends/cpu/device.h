@@ -11,6 +11,7 @@
 #include "backends/cpu/index_fault.h"
 #include "backends/cpu/kernel.h"
 #include "backends/cpu/pool.h"
+#include "backends/cpu/small_blocks.h"
 
 namespace gabbro::cpu {
 
@@ -41,7 +42,7 @@ class CpuDevice {
   void* allocate(size_t bytes);
   void free(void* pointer);           // may keep it for the next allocation of its size
   void free_unpooled(void* pointer);  // gives it back to the system
-  size_t trim() { return kept_.clear(); }
+  size_t trim() { return kept_.clear() + small_.clear(); }
   abi::PoolFacts memory_facts() const;
   void reset_memory_facts() { memory_.reset(); }
 
@@ -60,6 +61,7 @@ class CpuDevice {
   uint64_t memory_total_;
   MemoryCount memory_;
   BlockCache kept_;
+  SmallBlocks small_;
   ThreadPool pool_;
   IndexFault index_fault_;
 };
