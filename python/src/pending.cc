@@ -28,9 +28,9 @@ class PendingWork {
     for (const Tensor& output : outputs) entry.outputs.push_back(output.shared_state());
   }
 
-  void evaluated(const Trace& traced) {
+  void evaluated(std::span<const Node* const> nodes) {
     if (nodes_.empty()) return;
-    for (const std::shared_ptr<Node>& node : traced.nodes) nodes_.erase(node.get());
+    for (const Node* const node : nodes) nodes_.erase(node);
   }
 
   // A result that will never be read.
@@ -38,7 +38,7 @@ class PendingWork {
     if (nodes_.empty()) return;
     Trace traced = trace(std::span(&result, 1));
     if (std::ranges::none_of(traced.nodes, [&](const auto& node) { return is_known(node); })) return;
-    evaluated(traced);
+    evaluated(addresses_of(traced.nodes));
     Dropped& entry = dropped_.emplace_back(Dropped{result.device(), std::move(traced.program), {}});
     for (const Tensor& parameter : traced.parameters) {
       const bool small = parameter.shape().elements() < kLargeElements;  // numbers and random keys
@@ -127,8 +127,8 @@ constexpr Observer kObserver = {
           if (holds_gil()) work().recorded(node, outputs);
         },
     .evaluated =
-        [](const Trace& traced) {
-          if (holds_gil()) work().evaluated(traced);
+        [](std::span<const Node* const> nodes) {
+          if (holds_gil()) work().evaluated(nodes);
         },
 };
 

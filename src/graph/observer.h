@@ -6,14 +6,12 @@
 
 namespace gabbro {
 
-struct Trace;  // src/plan/program.h
-
 // An op is large where it reads or writes a tensor of at least this many elements; others take a few microseconds.
 inline constexpr int64_t kLargeElements = 4096;
 
 struct Observer {
   void (*recorded)(const std::shared_ptr<Node>& node, std::span<const Tensor> outputs);  // a large op
-  void (*evaluated)(const Trace& traced);                                                // what is about to be computed
+  void (*evaluated)(std::span<const Node* const> nodes);                                 // about to be computed
 };
 
 // Null: none. Set once, before anything is recorded.

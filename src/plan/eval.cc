@@ -39,9 +39,9 @@ int64_t span_of(const Layout& layout) {
   return last + 1;
 }
 
-// Gives a pending tensor the value that was computed for it.
+// Moves the value that was computed for a pending tensor there.
 void give(TensorState& state, const Tensor& value) {
-  state.storage = value.state().storage;
+  state.storage = std::move(value.state().storage);
   state.layout = value.state().layout;
   state.node.reset();
 }
@@ -54,45 +54,59 @@ Evaluation::Evaluation(std::span<const Tensor> tensors) {
   }
   if (pending_.empty()) return;
   device_ = common_device("eval", pending_);
-  traced_ = trace_ready(pending_);
-  if (const Observer* watching = observer()) watching->evaluated(traced_);
-  const std::optional<InlineTrace> inline_trace = pending_.size() == 1 ? trace_inline(pending_[0]) : std::nullopt;
-  const RetainedValues kept =
-      inline_trace ? RetainedValues{.held = inline_trace->held, .left = {}} : retained_values(traced_, pending_);
+  const Observer* const watching = observer();
+  std::optional<InlineTrace> inline_trace = trace_inline(pending_);
+  if (inline_trace) plan_ = executor().plans().find(inline_trace->key);
+  if (plan_ != nullptr) {
+    if (watching != nullptr) watching->evaluated(inline_trace->nodes);
+    parameters_ = std::move(inline_trace->parameters);
+    pending_.insert(pending_.end(), inline_trace->held.begin(), inline_trace->held.end());
+    return;
+  }
+  if (inline_trace) key_ = inline_trace->key;
+  Trace traced = trace_ready(pending_);
+  if (watching != nullptr) watching->evaluated(addresses_of(traced.nodes));
+  const RetainedValues kept = inline_trace ? RetainedValues{.held = std::move(inline_trace->held), .left = {}}
+                                           : retained_values(traced, pending_);
   for (const Tensor& tensor : kept.left) left_.emplace_back(tensor.state().node, tensor.state().output);
   for (const std::vector<Tensor>* more : {&kept.held, &kept.left}) {
-    for (const Tensor& tensor : *more) traced_.program.results.push_back(traced_.value(tensor));
+    for (const Tensor& tensor : *more) traced.program.results.push_back(traced.value(tensor));
     pending_.insert(pending_.end(), more->begin(), more->end());
   }
-  key_ = inline_trace ? inline_trace->key : structure_key(traced_.program);
+  if (!inline_trace) key_ = structure_key(traced.program);
+  parameters_ = std::move(traced.parameters);
+  program_ = std::move(traced.program);
 }
 
 bool Evaluation::try_run_inline() {
-  plan_ = executor().plans().find(key_);
-  auto values = plan_ != nullptr ? executor().try_run_inline(*plan_, traced_.parameters) : std::nullopt;
+  if (plan_ == nullptr) plan_ = executor().plans().find(key_);
+  auto values = plan_ != nullptr ? executor().try_run_inline(*plan_, parameters_) : std::nullopt;
   if (!values) return false;
   values_ = std::move(*values);
   return true;
 }
 
 void Evaluation::run(const std::atomic<bool>* cancel) {
-  if (plan_ == nullptr) plan_ = executor().plans().get(device_, std::move(key_), std::move(traced_.program));
-  values_ = executor().run(*plan_, traced_.parameters, cancel);
+  if (plan_ == nullptr) plan_ = executor().plans().get(device_, std::move(key_), std::move(program_));
+  values_ = executor().run(*plan_, parameters_, cancel);
 }
 
 void Evaluation::finish() {
+  for (size_t i = 0; i < left_.size(); ++i) {
+    const TensorState& value = values_[values_.size() - left_.size() + i].state();
+    left_[i].first->kept.emplace_back(left_[i].second, Tensor(std::make_shared<TensorState>(value)));
+  }
   for (size_t i = 0; i < pending_.size(); ++i) {
     TensorState& state = pending_[i].state();
     if (state.node != nullptr) give(state, values_[i]);  // else another thread has computed it meanwhile
   }
-  for (size_t i = 0; i < left_.size(); ++i)
-    left_[i].first->kept.emplace_back(left_[i].second, values_[values_.size() - left_.size() + i]);
 }
 
 void defer(const Tensor& tensor) {
   if (tensor.has_value()) return;
   tensor.state().node->deferred = true;
-  if (const Observer* watching = observer()) watching->evaluated(trace(std::span(&tensor, 1)));  // it waits for no one
+  if (const Observer* watching = observer())
+    watching->evaluated(addresses_of(trace(std::span(&tensor, 1)).nodes));  // it waits for no one
 }
 
 void compute_deferred(const Tensor& tensor) {
@@ -100,7 +114,7 @@ void compute_deferred(const Tensor& tensor) {
 }
 
 bool try_eval_inline(const Tensor& tensor) {
-  const std::optional<InlineTrace> traced = trace_inline(tensor);
+  const std::optional<InlineTrace> traced = trace_inline(std::span(&tensor, 1));
   if (!traced) return false;
   Executor& executor = Executor::of(*tensor.device());
   const std::shared_ptr<Plan> plan = executor.plans().find(traced->key);

@@ -45,9 +45,10 @@ class Evaluation {
   std::vector<std::pair<std::shared_ptr<Node>, int>>
       left_;  // of the last of these: the nodes that keep them, and which output it is
   std::shared_ptr<Device> device_;
-  Trace traced_;
-  std::string key_;
+  std::vector<Tensor> parameters_;
   std::shared_ptr<Plan> plan_;
+  std::string key_;  // of the plan, and the program to make it of, where there is none
+  Program program_;
   std::vector<Tensor> values_;
 };
 

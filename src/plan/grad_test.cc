@@ -258,6 +258,26 @@ TEST(Eval, KeepsIntermediatesThatSomeoneHolds) {
   EXPECT_TRUE(read.expired()) << "no one holds it, so it was not kept";
 }
 
+TEST(Eval, PlansATrainingStepOnceAndKeepsWhatSomeoneHolds) {
+  const Perceptron p;
+  std::vector<size_t> plans;
+  for (int step = 0; step < 3; ++step) {
+    const Tensor loss = p.loss(), held = exp(loss);
+    backward(held);
+    std::vector<Tensor> results;
+    for (const Tensor& parameter : p.parameters()) {
+      results.push_back(gradient_of(parameter));
+      results.push_back(results.back());  // twice the same
+      clear_gradient(parameter);
+    }
+    eval(results);
+    EXPECT_TRUE(std::ranges::all_of(results, &Tensor::has_value));
+    EXPECT_TRUE(held.has_value() && loss.has_value()) << "both are read by the gradients";
+    plans.push_back(plans_made(*device()));
+  }
+  EXPECT_THAT(plans, testing::Each(plans.front()));
+}
+
 // A deep perceptron of equal layers.
 Tensor deep(const Tensor& x, const std::vector<Tensor>& weights, size_t from, size_t to) {
   Tensor h = x;

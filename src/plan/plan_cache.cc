@@ -2,7 +2,7 @@
 
 namespace gabbro {
 
-std::shared_ptr<Plan> PlanCache::find(const std::string& key) {
+std::shared_ptr<Plan> PlanCache::find(std::string_view key) {
   const std::lock_guard lock(mutex_);
   return find_locked(key);
 }
@@ -34,7 +34,7 @@ size_t PlanCache::made() const {
   return made_;
 }
 
-std::shared_ptr<Plan> PlanCache::find_locked(const std::string& key) {
+std::shared_ptr<Plan> PlanCache::find_locked(std::string_view key) {
   const auto found = index_.find(key);
   if (found == index_.end()) return nullptr;
   recent_.splice(recent_.begin(), recent_, found->second);

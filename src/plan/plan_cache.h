@@ -18,7 +18,7 @@ class PlanCache {
   static constexpr size_t kCapacity = 256;  // a decoder uses a few; a plan of 30 layers takes about 300 KiB
 
   // Null where there is none.
-  std::shared_ptr<Plan> find(const std::string& key);
+  std::shared_ptr<Plan> find(std::string_view key);
   // Makes it where there is none. `key` is that of the program.
   std::shared_ptr<Plan> get(const std::shared_ptr<Device>& device, std::string key, Program program);
   void clear();
@@ -28,7 +28,7 @@ class PlanCache {
  private:
   using Entry = std::pair<std::string, std::shared_ptr<Plan>>;
 
-  std::shared_ptr<Plan> find_locked(const std::string& key);
+  std::shared_ptr<Plan> find_locked(std::string_view key);
 
   mutable std::mutex mutex_;
   std::list<Entry> recent_;

@@ -9,6 +9,7 @@
 #include "gabbro/graph/autocast.h"
 #include "src/backend/device.h"
 #include "src/base/error.h"
+#include "src/graph/history.h"
 
 namespace gabbro {
 namespace {
@@ -66,12 +67,12 @@ class Tracer {
   Trace trace_;
 };
 
-// Numbers of nodes and leaves by their addresses: a few are looked for one by one, more in a hash table.
+// Numbers by the addresses of nodes and tensors: a few are looked for one by one, more in a hash table.
 class NumberTable {
  public:
   // -1 where it is new. The reference is valid until the next call.
   int& find_or_add(const void* key) {
-    if (!entries_.empty()) return find_or_add_hashed(key);
+    if (is_hashed_) return find_or_add_hashed(key);
     for (size_t i = 0; i < count_; ++i) {
       if (few_[i].key == key) return few_[i].number;
     }
@@ -79,15 +80,28 @@ class NumberTable {
       few_[count_] = {key, -1};
       return few_[count_++].number;
     }
-    entries_.resize(256);
+    is_hashed_ = true;
+    if (entries_.empty()) entries_.resize(256);
     for (const Entry& entry : few_) slot(entry.key) = entry;
     return find_or_add_hashed(key);
   }
 
+  // Keeps the memory of the hash table, unless a large graph took much of it.
+  void clear() {
+    constexpr size_t kMostCleared = 2048;
+    if (is_hashed_ && entries_.size() <= kMostCleared) {
+      std::ranges::fill(entries_, Entry{});
+    } else if (is_hashed_) {
+      entries_ = {};
+    }
+    is_hashed_ = false;
+    count_ = 0;
+  }
+
  private:
   struct Entry {
-    const void* key;
-    int number;
+    const void* key = nullptr;
+    int number = 0;
   };
 
   int& find_or_add_hashed(const void* key) {
@@ -115,6 +129,7 @@ class NumberTable {
 
   std::array<Entry, 24> few_;
   std::vector<Entry> entries_;  // a power of two
+  bool is_hashed_ = false;
   size_t count_ = 0;
 };
 
@@ -122,8 +137,6 @@ class NumberTable {
 // is.
 class KeyWriter {
  public:
-  explicit KeyWriter(size_t bytes = 512) : key_(bytes, '\0') {}  // by default what a few ops take
-
   template <class T>
   void number(T value) {
     std::memcpy(room(sizeof value), &value, sizeof value);
@@ -162,10 +175,17 @@ class KeyWriter {
     key_.resize(size_);
     return std::move(key_);
   }
+  std::string_view view() const { return {key_.data(), size_}; }
+  // Starts another key in the same memory, unless a large graph took much of it.
+  void restart() {
+    constexpr size_t kMostKept = 65536;
+    size_ = 0;
+    if (key_.size() > kMostKept) key_ = {};
+  }
 
  private:
   char* room(size_t bytes) {
-    if (key_.size() - size_ < bytes) key_.resize(2 * (key_.size() + bytes));
+    if (key_.size() - size_ < bytes) key_.resize(std::max<size_t>(512, 2 * (key_.size() + bytes)));  // 512: some ops
     char* const at = key_.data() + size_;
     size_ += bytes;
     return at;
@@ -173,6 +193,146 @@ class KeyWriter {
 
   std::string key_;  // its first size_ bytes
   size_t size_ = 0;
+};
+
+// trace_inline: its tables and lists keep their memory from graph to graph of a thread.
+class InlineTracer {
+ public:
+  std::optional<InlineTrace> run(std::span<const Tensor> results) {
+    scratch_.nodes.clear();
+    scratch_.numbers.clear();
+    scratch_.uses.clear();
+    scratch_.key.restart();
+    if (!find_nodes(results)) return std::nullopt;
+    std::ranges::sort(scratch_.nodes, {}, &Node::sequence);
+    for (size_t i = 0; i < scratch_.nodes.size(); ++i) number_of(scratch_.nodes[i]) = static_cast<int>(i);
+    add_unread();
+    scratch_.key.number(SIZE_MAX);  // no program has as many parameters
+    scratch_.key.number(scratch_.nodes.size());
+    if (!write_nodes()) return std::nullopt;
+    for (const Tensor& result : results) write_result(result);
+    for (const Tensor& held : traced_.held) write_result(held);
+    traced_.key = scratch_.key.view();
+    traced_.nodes = scratch_.nodes;
+    return std::move(traced_);
+  }
+
+ private:
+  static constexpr size_t kMostNodes = 4096, kMostParameters = 4096;
+  static constexpr int kTaken = std::numeric_limits<int>::max();  // uses of what is a result already
+
+  struct Scratch {
+    std::vector<const Node*> nodes;
+    NumberTable numbers;  // of nodes and of tensors that are parameters
+    NumberTable uses;     // of pending tensors by these nodes
+    KeyWriter key;
+  };
+
+  int& number_of(const void* key) { return scratch_.numbers.find_or_add(key); }
+  int& uses_of(const TensorState& state) { return scratch_.uses.find_or_add(&state); }
+
+  // Whether no other than the one node that reads it holds it.
+  static bool is_passed_on(const Tensor& input) { return input.sole_owner() && input.state().node->made.empty(); }
+
+  // Whether its gradient is still to be taken, which may read values that nothing else holds.
+  static bool waits_for_gradient(const Tensor& made) {
+    if (!needs_gradient(made)) return false;
+    const std::shared_ptr<Node>& node = made.state().history->node;
+    return node != nullptr && !node->differentiated;
+  }
+
+  bool add_node(const Node* node) {
+    int& number = number_of(node);
+    if (number >= 0) return true;
+    number = 0;
+    scratch_.nodes.push_back(node);
+    is_training_ |= node->training;
+    return scratch_.nodes.size() <= kMostNodes;
+  }
+
+  bool find_nodes(std::span<const Tensor> results) {
+    std::vector<const Node*>& nodes = scratch_.nodes;
+    bool waits = false;
+    for (const Tensor& result : results) {
+      if (!result.defined() || result.has_value() || !add_node(result.state().node.get())) return false;
+      uses_of(result.state()) = kTaken;
+      waits |= waits_for_gradient(result);
+    }
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      for (const Tensor& input : nodes[i]->inputs) {
+        if (input.has_value()) continue;
+        if (input.state().node->deferred || !add_node(input.state().node.get())) return false;
+        waits |= waits_for_gradient(input);
+        if (is_passed_on(input)) continue;
+        int& count = uses_of(input.state());
+        if (count != kTaken) count = std::max(count, 0) + 1;
+      }
+    }
+    return !(waits && is_training_);
+  }
+
+  // Outputs that none of the nodes reads, next to one that is read.
+  void add_unread() {
+    for (const Node* const node : scratch_.nodes) {
+      for (const std::weak_ptr<TensorState>& made : node->made) {
+        const std::shared_ptr<TensorState> state = made.lock();
+        if (state == nullptr || uses_of(*state) >= 0) continue;
+        uses_of(*state) = kTaken;
+        traced_.held.emplace_back(state);
+      }
+    }
+  }
+
+  // A tensor that others than the nodes hold is a result, too.
+  void add_held(const Tensor& input) {
+    if (is_passed_on(input)) return;
+    int& count = uses_of(input.state());
+    if (count == kTaken || input.use_count() <= count) return;
+    count = kTaken;
+    traced_.held.push_back(input);
+  }
+
+  bool write_nodes() {
+    for (const Node* const node : scratch_.nodes) {
+      scratch_.key.operation(node->op, node->attributes);
+      scratch_.key.number(node->inputs.size());
+      for (const Tensor& input : node->inputs) {
+        if (!input.has_value()) {
+          write_result(input);
+          add_held(input);
+        } else if (!write_parameter(input)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  bool write_parameter(const Tensor& input) {
+    int& number = number_of(&input.state());
+    const bool is_known = number >= 0;
+    if (!is_known) number = static_cast<int>(traced_.parameters.size());
+    scratch_.key.number(number);
+    scratch_.key.number(-1);
+    if (is_known) return true;
+    scratch_.key.tensor(input.spec(), input.state().layout.strides);
+    traced_.parameters.push_back(input);
+    return traced_.parameters.size() <= kMostParameters;
+  }
+
+  void write_result(const Tensor& tensor) {
+    scratch_.key.number(number_of(tensor.state().node.get()));
+    scratch_.key.number(tensor.state().output);
+  }
+
+  static Scratch& scratch() {
+    thread_local Scratch of_thread;
+    return of_thread;
+  }
+
+  Scratch& scratch_ = scratch();
+  InlineTrace traced_;
+  bool is_training_ = false;
 };
 
 }  // namespace
@@ -185,6 +345,13 @@ int Trace::value(const Tensor& tensor) const {
 int Program::add_value(const TensorSpec& spec) {
   values.push_back(spec);
   return static_cast<int>(values.size()) - 1;
+}
+
+std::vector<const Node*> addresses_of(std::span<const std::shared_ptr<Node>> nodes) {
+  std::vector<const Node*> addresses;
+  addresses.reserve(nodes.size());
+  for (const std::shared_ptr<Node>& node : nodes) addresses.push_back(node.get());
+  return addresses;
 }
 
 Trace trace(std::span<const Tensor> results) { return Tracer().run(results); }
@@ -211,88 +378,7 @@ std::string structure_key(const Program& program) {
   return key.take();
 }
 
-std::optional<InlineTrace> trace_inline(const Tensor& result) {
-  constexpr size_t kMostNodes = 512, kMostParameters = 256;
-  constexpr int kTaken = std::numeric_limits<int>::max();
-  if (!result.defined() || result.has_value()) return std::nullopt;
-  thread_local std::vector<const Node*> nodes_of_thread;  // whose memory is used again
-  std::vector<const Node*>& nodes = nodes_of_thread;      // looked up once
-  nodes.assign(1, result.state().node.get());
-  NumberTable numbers;
-  numbers.find_or_add(nodes[0]) = 0;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i]->training || (i > 0 && nodes[i]->deferred)) return std::nullopt;
-    for (const Tensor& input : nodes[i]->inputs) {
-      const Node* const node = input.state().node.get();
-      if (node == nullptr) continue;
-      int& number = numbers.find_or_add(node);
-      if (number >= 0) continue;
-      if (nodes.size() == kMostNodes) return std::nullopt;
-      number = 0;
-      nodes.push_back(node);
-    }
-  }
-  std::ranges::sort(nodes, {}, &Node::sequence);
-  for (size_t i = 0; i < nodes.size(); ++i) numbers.find_or_add(nodes[i]) = static_cast<int>(i);
-
-  InlineTrace traced;
-  NumberTable uses;  // of pending inputs by these nodes
-  for (const Node* const node : nodes) {
-    for (const Tensor& input : node->inputs) {
-      if (input.has_value()) continue;
-      int& count = uses.find_or_add(&input.state());
-      count = std::max(count, 0) + 1;
-    }
-  }
-  // A handle besides those of the nodes and of the caller: the value is a result, too.
-  const auto add_held = [&](const Tensor& input) {
-    int& count = uses.find_or_add(&input.state());
-    if (count == kTaken || input.use_count() <= count) return;
-    count = kTaken;
-    if (&input.state() != &result.state()) traced.held.push_back(input);
-  };
-  for (const Node* const node : nodes) {
-    if (node->made.size() < 2) continue;
-    for (const std::weak_ptr<TensorState>& made :
-         node->made) {  // an output that no node reads, next to one that is read
-      const std::shared_ptr<TensorState> state = made.lock();
-      if (state == nullptr || state.get() == &result.state() || uses.find_or_add(state.get()) >= 0) continue;
-      uses.find_or_add(state.get()) = kTaken;
-      traced.held.emplace_back(state);
-    }
-  }
-  KeyWriter key(std::max<size_t>(512, 64 * nodes.size()));
-  key.number(SIZE_MAX);  // no program has as many parameters
-  for (const Node* const node : nodes) {
-    key.operation(node->op, node->attributes);
-    key.number(node->inputs.size());
-    for (const Tensor& input : node->inputs) {
-      if (!input.has_value()) {
-        key.number(numbers.find_or_add(input.state().node.get()));
-        key.number(input.state().output);
-        add_held(input);
-        continue;
-      }
-      int& number = numbers.find_or_add(&input.state());
-      const bool known = number >= 0;
-      if (!known) number = static_cast<int>(traced.parameters.size());
-      key.number(number);
-      key.number(-1);
-      if (known) continue;
-      if (traced.parameters.size() == kMostParameters) return std::nullopt;
-      key.tensor(input.spec(), input.state().layout.strides);
-      traced.parameters.push_back(input);
-    }
-  }
-  const auto write_result = [&](const Tensor& tensor) {
-    key.number(numbers.find_or_add(tensor.state().node.get()));
-    key.number(tensor.state().output);
-  };
-  write_result(result);
-  for (const Tensor& tensor : traced.held) write_result(tensor);
-  traced.key = key.take();
-  return traced;
-}
+std::optional<InlineTrace> trace_inline(std::span<const Tensor> results) { return InlineTracer().run(results); }
 
 std::string instruction_key(const Instruction& instruction) {
   KeyWriter key;

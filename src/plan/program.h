@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -40,6 +42,8 @@ struct Trace {
   int value(const Tensor& tensor) const;
 };
 
+std::vector<const Node*> addresses_of(std::span<const std::shared_ptr<Node>> nodes);
+
 // Everything that is still to be computed for `results`, in the order in which the ops were called. Tensors with a
 // value become parameters.
 Trace trace(std::span<const Tensor> results);
@@ -47,14 +51,17 @@ Trace trace(std::span<const Tensor> results);
 // Equal for two programs exactly when they do the same: ops, attributes, shapes, dtypes, layouts, wiring.
 std::string structure_key(const Program& program);
 
-// Trace of a small graph for eval (src/plan/eval.h), without a program: a fixed number of allocations instead of
-// several per op. None if there are more ops or inputs, or if some belong to a training step.
+// Trace of a graph for eval (src/plan/eval.h), without a program: a fixed number of allocations instead of several per
+// op. None if there are more than some thousand ops or inputs, a result has a value, an input was deferred, or a
+// gradient that is still to be taken may read intermediates (retained_values.h). `key` and `nodes` are valid until the
+// thread's next trace_inline.
 struct InlineTrace {
-  std::string key;                 // equal for two exactly when they do the same; never equal to a structure_key
+  std::string_view key;            // equal for two exactly when they do the same; never equal to a structure_key
   std::vector<Tensor> parameters;  // those of trace()
-  std::vector<Tensor> held;        // intermediates that have other holders, which become results after the first
+  std::vector<Tensor> held;        // intermediates that have other holders, which become results after those asked for
+  std::span<const Node* const> nodes;  // in the order of the instructions
 };
-std::optional<InlineTrace> trace_inline(const Tensor& result);
+std::optional<InlineTrace> trace_inline(std::span<const Tensor> results);
 
 // Equal for two instructions exactly when they compute the same: op, attributes and inputs.
 std::string instruction_key(const Instruction& instruction);
