@@ -118,11 +118,11 @@ std::vector<Forecast> forecasts(const Workload& w, int threads) {
     if (is_cpu || facts.integrated) {
       if (measured < 0) measured = measure_read_bandwidth(is_cpu && threads == 0 ? facts.compute_units : threads);
     }
-    forecast.memory_free = facts.memory_free;
+    forecast.memory_free = plannable_memory(facts);
     Workload here = w;
     here.part = prefill_chunk(facts);
-    forecast.fits = facts.memory_free > 0 && here.total_bytes() <= facts.memory_free;
-    if (!forecast.fits && facts.memory_free > 0) forecast.remedies = remedies(here, facts.memory_free);
+    forecast.fits = forecast.memory_free > 0 && here.total_bytes() <= forecast.memory_free;
+    if (!forecast.fits && forecast.memory_free > 0) forecast.remedies = remedies(here, forecast.memory_free);
     find_bandwidth(forecast, std::max(0.0, measured));
     all.push_back(std::move(forecast));
   }
@@ -227,7 +227,7 @@ Json device_document(const Workload& w, const Forecast& f) {
               {"usable", facts.usable},
               {"reason", f.device.reason},
               {"memory_total", facts.memory_total},
-              {"memory_free", facts.memory_free},
+              {"memory_free", f.memory_free},
               {"fits", f.memory_free > 0 ? Json(f.fits) : Json(nullptr)},
               {"bandwidth", predicted ? Json(f.bandwidth) : Json(nullptr)},
               {"bandwidth_source", predicted ? Json(f.source) : Json(nullptr)},

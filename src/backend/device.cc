@@ -4,6 +4,7 @@
 
 #include "src/backend/device_reports.h"
 #include "src/backend/stream.h"
+#include "src/backend/survey.h"
 #include "src/base/input_errors.h"
 #include "src/base/large_memory.h"
 
@@ -60,6 +61,7 @@ Device::Device(const abi::Backend* backend, int index, const abi::DeviceOptions&
   state_->backend = backend;
   state_->library = std::move(library);
   check(backend->device_facts(index, &facts_), fmt::format("device {}:{}", backend->name, index));
+  if (facts_.pci_address[0] != '\0') correct_memory(facts_, discovery::read_machine());
   check(backend->open(index, &options, &state_->device), fmt::format("opening device {}", facts_.id));
   add_open_backend(backend);
 }

@@ -1,9 +1,11 @@
-// Memory of tensors that live together, such as a model's weights: one allocation for all of them. GPUs give memory out
-// in steps of 2 MiB, of which 300 matrices would waste half a step each, and the host looks up fewer pages.
+// Memory of tensors that live together, such as a model's weights: one allocation for all of them, or several if one
+// would take too much of the device. GPUs give memory out in steps of 2 MiB, of which 300 matrices would waste half a
+// step each, and the host looks up fewer pages.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "src/base/round_up.h"
 
@@ -19,14 +21,18 @@ class MemoryBlock {
   static constexpr size_t kAlignment = 256;
   static constexpr size_t rounded(size_t bytes) { return round_up(bytes, kAlignment); }
 
-  // A piece; without enough room, a separate allocation. The block is freed with the last of its pieces.
+  // A piece; without enough room, a separate allocation. An allocation is freed with the last of its pieces.
   std::shared_ptr<void> take(size_t bytes);
 
  private:
+  struct Allocation {
+    std::shared_ptr<void> memory;
+    size_t bytes;
+    size_t used = 0;
+  };
+
   std::shared_ptr<Device> device_;
-  std::shared_ptr<void> memory_;
-  size_t free_;
-  size_t used_ = 0;
+  std::vector<Allocation> allocations_;
 };
 
 }  // namespace gabbro

@@ -87,15 +87,17 @@ Verdict judge_card(const Machine& machine, const Card& card, const std::vector<P
 }
 
 void correct_memory(abi::DeviceFacts& facts, const Machine& machine) {
-  const auto card = std::ranges::find_if(
+  const auto found = std::ranges::find_if(
       machine.cards, [&](const Card& known) { return known.pci.address == facts.pci_address && known.amd(); });
-  if (card == machine.cards.end()) return;
-  const MemoryBudget memory = card_memory(*card, machine.memory);
+  if (found == machine.cards.end()) return;
+  Card card = *found;
+  card.integrated = card.integrated || facts.integrated;  // targets that are not in our list yet
+  const MemoryBudget memory = card_memory(card, machine.memory, facts.memory_total);
   if (memory.total == 0) return;
-  if (facts.integrated) {
+  if (card.integrated) {  // the runtime's free memory is that of one of the pools
     facts.memory_total = memory.total;
     facts.memory_free = memory.free;
-  } else if (card->pci.vram.total > 0) {
+  } else if (card.pci.vram.total > 0) {
     facts.memory_free = std::min(facts.memory_free, memory.free);
   }
 }

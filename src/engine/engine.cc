@@ -36,7 +36,7 @@ ModelFacts describe(const Checkpoint& checkpoint, const ModelNeeds& needs) {
 // Warns where a cache that comes by need will not come whole.
 void warn_of_memory(const Device& device, const nn::KvCacheConfig& cache, CacheSize size, ModelFacts& facts) {
   if (!device.counts_memory()) return;
-  const uint64_t used = device.memory(abi::MemoryKind::kDevice).reserved, all = device.facts().memory_free;
+  const uint64_t used = device.memory(abi::MemoryKind::kDevice).reserved, all = plannable_memory(device.facts());
   const uint64_t left = all > used ? all - used : 0;
   const auto bytes_of = [&](int64_t context) {
     size.context = context;

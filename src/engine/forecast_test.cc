@@ -26,6 +26,19 @@ TEST(ModelNeeds, KeysAndValuesByHand) {
   EXPECT_EQ(kv_bytes(w.needs, DType::f16, {.context = 65}), 128u * 131072);
 }
 
+TEST(ModelNeeds, HipKeepsASpare) {
+  abi::DeviceFacts facts{.memory_free = kGib};
+  const auto plannable = [&](const std::string& id, uint64_t free) {
+    facts.memory_free = free;
+    id.copy(facts.id, sizeof(facts.id) - 1);
+    return plannable_memory(facts);
+  };
+  EXPECT_EQ(plannable("cuda:0", kGib), kGib);
+  EXPECT_EQ(plannable("rocm:0", kGib), kGib / 4 * 3);
+  EXPECT_EQ(plannable("rocm:0", 5), 1U) << "0 would mean that it is unknown";
+  EXPECT_EQ(plannable("rocm:0", 0), 0U);
+}
+
 // The committed model, of which a row is (64 / 32) · 34 bytes in q8_0; gguf-py lists the same tensors.
 TEST(ModelNeeds, OfAFileAndOfItsShapeAreTheSame) {
   const Checkpoint file = Checkpoint::open(std::string(GABBRO_SOURCE_DIR) + "/tests/data/tiny/tiny-q8_0.gguf");

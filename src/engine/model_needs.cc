@@ -108,8 +108,16 @@ uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context, int64_t pa
   return static_cast<uint64_t>(elements) * sizeof(float);
 }
 
+uint64_t plannable_memory(const abi::DeviceFacts& facts) {
+  // HIP takes memory for the arguments of graphs and kernels, and crashes if there is none (rocm-systems issue 10021).
+  constexpr uint64_t kSpareOfHip = uint64_t{256} << 20;
+  if (!std::string_view(facts.id).starts_with("rocm")) return facts.memory_free;
+  if (facts.memory_free == 0) return 0;
+  return facts.memory_free - std::min(facts.memory_free - 1, kSpareOfHip);
+}
+
 uint64_t free_memory(const Device& device) {
-  uint64_t free = device.facts().memory_free;
+  uint64_t free = plannable_memory(device.facts());
   if (free == 0 || device.host_accessible()) {
     const discovery::SystemRoot root;
     const discovery::HostMemory machine = discovery::read_host_memory(root);

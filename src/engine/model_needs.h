@@ -42,7 +42,10 @@ int64_t prefill_chunk(const abi::DeviceFacts& facts);
 // says how it is made up; a test compares it with the arenas that plans have).
 uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context, int64_t part = kPrefillChunk);
 
-// Free memory of the device, or of the host if the device uses the host's memory. 0: unknown.
+// The free memory that a plan may use: less a spare that the runtime needs. 0: unknown.
+uint64_t plannable_memory(const abi::DeviceFacts& facts);
+
+// The same of an opened device, or of the host if the device uses the host's memory. 0: unknown.
 uint64_t free_memory(const Device& device);
 
 // The tokens that a session holds. `wanted` 0: what the model was trained for, 4096 at most. Throws bad_input for a

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <string_view>
 #include <vector>
 
+#include "src/backend/memory_block.h"
 #include "src/backend/registry.h"
 #include "src/formats/quant/quant.h"
 #include "src/formats/quant/random_blocks.h"
@@ -162,7 +164,27 @@ TEST_F(Streams, PackedOnTheDeviceIsPackedByUploading) {
   }
 }
 
-// More than a stage holds: parts of the matrix follow each other through it.
+// The simulator, like HIP 6, refuses more than 85 % of its memory at once.
+TEST_F(Streams, ABlockOfMostOfTheMemoryIsSeveralAllocations) {
+  if (!std::string_view(device_->facts().id).starts_with("sim")) return;
+  const size_t bytes = MemoryBlock::rounded(device_->facts().memory_total / 10 * 9), piece = bytes / 10 / 256 * 256;
+  EXPECT_THROW(device_->allocate(bytes), OutOfMemory);
+  const uint64_t before = device_->memory(abi::MemoryKind::kDevice).reserved;
+  {
+    MemoryBlock block(device_, bytes);
+    std::vector<std::shared_ptr<void>> pieces;
+    for (int i = 0; i < 9; ++i) pieces.push_back(block.take(piece));
+    EXPECT_EQ(device_->memory(abi::MemoryKind::kDevice).reserved - before, bytes) << "no piece is another allocation";
+    const float value = 3;
+    float found = 0;
+    for (const auto& one : pieces) device_->copy_to_device(one.get(), &value, sizeof value);
+    device_->copy_to_host(&found, pieces.back().get(), sizeof found);
+    EXPECT_EQ(found, value);
+  }
+  EXPECT_EQ(device_->memory(abi::MemoryKind::kDevice).reserved, before);
+}
+
+// More than a part holds: parts of the matrix follow each other through it.
 TEST_F(Streams, ALargeMatrixIsUploadedByParts) {
   constexpr int64_t kRows = 18000, kColumns = 1024;  // 10 MB in Q4_0; a part has 8 MiB, 14528 rows
   const size_t bytes = dtype_bytes(DType::q4_0, kRows * kColumns);

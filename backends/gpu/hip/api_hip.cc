@@ -28,6 +28,14 @@ hip::ProductLibraries& libraries_of(Context* context) {
   return *context->products;
 }
 
+// `total` if the runtime does not say.
+size_t free_memory_of(int32_t index, size_t total) {
+  const Runtime& hip = runtime();
+  size_t free = 0, all = 0;
+  const bool known = hip.hipSetDevice_(index) == hipSuccess && hip.hipMemGetInfo_(&free, &all) == hipSuccess;
+  return known ? free : total;
+}
+
 }  // namespace
 
 const char* backend_name() { return "rocm"; }
@@ -52,7 +60,8 @@ void device_facts(int32_t index, abi::DeviceFacts& facts) {
   char address[32] = "";
   hip.check(hip.hipDeviceGetPCIBusId_(address, sizeof address, index), "asking for the PCI address");
   set_pci_address(facts, address);
-  facts.memory_total = facts.memory_free = properties.totalGlobalMem;
+  facts.memory_total = properties.totalGlobalMem;
+  facts.memory_free = free_memory_of(index, properties.totalGlobalMem);
   facts.compute_units = properties.multiProcessorCount;
   facts.wave_size = properties.warpSize;
   facts.integrated = properties.integrated != 0;

@@ -23,11 +23,17 @@ std::vector<std::string> nodes_of(const Card& card) {
   return paths;
 }
 
-MemoryBudget card_memory(const Card& card, const HostMemory& host) {
+MemoryBudget card_memory(const Card& card, const HostMemory& host, uint64_t runtime_total) {
+  constexpr uint64_t kDisplay = 300'000'000;  // windows that open later
   const MemoryPool& vram = card.pci.vram;
-  if (card.integrated) return apu_memory_budget(vram, card.pci.gtt, host);
+  if (card.integrated) {
+    MemoryPool mappable = card.pci.gtt;
+    if (runtime_total > vram.total) mappable.total = std::max(mappable.total, runtime_total - vram.total);
+    return apu_memory_budget(vram, mappable, host);
+  }
   if (vram.total == 0 && card.kfd) return {card.kfd->local_bytes, card.kfd->local_bytes};
-  return {vram.total, vram.total > vram.used ? vram.total - vram.used : 0};
+  const uint64_t kept = vram.used + (card.pci.display ? kDisplay : 0);
+  return {vram.total, vram.total > kept ? vram.total - kept : 0};
 }
 
 Machine read_machine(const SystemRoot& root, const Environment& environment) {

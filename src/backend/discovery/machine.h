@@ -36,7 +36,9 @@ Machine read_machine(const SystemRoot& root = SystemRoot::from_environment(),
 std::vector<std::string> nodes_of(const Card& card);
 
 // Bytes in total and free: of an APU its budget, of another AMD card what its driver counts, which, unlike the
-// runtime's own figure, knows of graphics too (ROCm issue 6389). {0, 0} where the kernel does not say.
-MemoryBudget card_memory(const Card& card, const HostMemory& host);
+// runtime's own figure, knows of graphics too (ROCm issue 6389), less 300 MB for a monitor that is connected. {0, 0} if
+// the kernel does not say. `runtime_total`: the memory that the runtime counts, 0 if it was not asked. On APUs it may
+// be more than the pools have, or less.
+MemoryBudget card_memory(const Card& card, const HostMemory& host, uint64_t runtime_total = 0);
 
 }  // namespace gabbro::discovery

@@ -53,5 +53,31 @@ TEST(MemoryBudget, OfCards) {
   EXPECT_EQ(card_memory(discrete.cards[0], discrete.memory).free, 24 * kGib - kGib / 2);
 }
 
+TEST(MemoryBudget, AMonitorKeepsSome) {
+  TestTree tree("rdna3");
+  const std::string connector = "sys/bus/pci/devices/0000:03:00.0/drm/card1/card1-";
+  tree.write(connector + "HDMI-A-1/status", "disconnected\n");
+  const uint64_t without = kGib * 24 - kGib / 2;
+  const auto free = [&] {
+    const Machine found = tree.machine();
+    return card_memory(found.cards[0], found.memory).free;
+  };
+  EXPECT_EQ(free(), without);
+  tree.write(connector + "DP-1/status", "connected\n");
+  EXPECT_EQ(free(), without - 300'000'000);
+}
+
+// A runtime may count more memory than the GTT limit, or the carve-out alone; the machine's bounds both.
+TEST(MemoryBudget, OfAnApuIsTheLargerOfKernelAndRuntime) {
+  const Machine apu = machine("apu");  // carve-out 0.5 GiB, GTT 96 GiB, host memory 124 GiB
+  const auto total = [&](uint64_t runtime) { return card_memory(apu.cards[0], apu.memory, runtime).total; };
+  EXPECT_EQ(total(0), kGib / 2 + 96 * kGib);
+  EXPECT_EQ(total(kGib / 2), kGib / 2 + 96 * kGib);
+  EXPECT_EQ(total(110 * kGib), 110 * kGib);
+  EXPECT_EQ(total(200 * kGib), kGib / 2 + apu.memory.total - host_reserve(apu.memory));
+  EXPECT_EQ(card_memory(apu.cards[0], apu.memory, 200 * kGib).free,
+            kGib / 2 - (128 << 20) + apu.memory.available - host_reserve(apu.memory));
+}
+
 }  // namespace
 }  // namespace gabbro::discovery

@@ -79,6 +79,18 @@ std::string render_node_of(const SystemRoot& root, const std::string& folder) {
   return {};
 }
 
+// Connectors are folders such as drm/card1/card1-DP-2.
+bool has_display(const SystemRoot& root, const std::string& folder) {
+  for (const std::string& card : root.list(folder + "/drm")) {
+    if (!card.starts_with("card")) continue;
+    for (const std::string& connector : root.list(fmt::format("{}/drm/{}", folder, card))) {
+      const auto status = root.read(fmt::format("{}/drm/{}/{}/status", folder, card, connector), 64);
+      if (status && *status == "connected") return true;
+    }
+  }
+  return false;
+}
+
 MemoryPool pool_of(const SystemRoot& root, const std::string& prefix) {
   return {root.read_number(prefix + "_total").value_or(0), root.read_number(prefix + "_used").value_or(0)};
 }
@@ -103,6 +115,7 @@ std::optional<PciGpu> read_gpu(const SystemRoot& root, const std::string& folder
   gpu.render_node = render_node_of(root, folder);
   gpu.vram = pool_of(root, folder + "/mem_info_vram");
   gpu.gtt = pool_of(root, folder + "/mem_info_gtt");
+  gpu.display = has_display(root, folder);
   gpu.link = {.speed = root.read(folder + "/current_link_speed", 64).value_or(""),
               .max_speed = root.read(folder + "/max_link_speed", 64).value_or(""),
               .width = lanes(root, folder + "/current_link_width"),

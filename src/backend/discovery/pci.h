@@ -32,6 +32,7 @@ struct PciGpu {
   std::string name;         // what its maker or the list of PCI devices calls it, else "AMD GPU (1002:744c)"
   std::string render_node;  // "/dev/dri/renderD128"
   MemoryPool vram, gtt;     // amdgpu alone
+  bool display = false;     // a monitor is connected to it
   PcieLink link;
   std::string iommu;                // "identity" (pass-through), "DMA", "DMA-FQ"; empty: none
   std::optional<int> busy_percent;  // amdgpu alone
