@@ -1,5 +1,9 @@
 // `tune`: measures, for each shape that a model's prompts multiply, which of the device's candidates is the fastest:
 // our kernels, or a vendor's library. Every later command on this device uses that one.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
@@ -23,6 +27,7 @@ struct TuneOptions {
   std::string type = "q4_k_m";
   std::vector<int> tokens;  // empty: powers of two from 4 up to the parts in which the device takes prompts
   std::string file;
+  int repeat = 1;
 };
 
 std::shared_ptr<Device> open_for_tuning(const TuneOptions& o) {
@@ -113,18 +118,62 @@ std::string table(const ModelFacts& facts, const abi::TuningFacts& tuning,
                                                      printable(tuning.file)));
 }
 
-int run(const TuneOptions& o) {
-  if (o.shape.empty() && o.model.empty())
-    throw Error(ErrorCode::kBadInput, "MODEL is missing", "--shape llama-8b does without one");
+// The candidates chosen for each shape, one for each repetition.
+using Choices = std::map<std::string, std::vector<std::string>>;
+
+void add_choices(const std::vector<abi::MeasuredShape>& measured, Choices& choices) {
+  for (const abi::MeasuredShape& shape : measured)
+    choices[shape.shape].emplace_back(shape.candidates[shape.chosen].name);
+}
+
+// Without the shapes for which all repetitions chose alike.
+Choices unsteady(Choices choices) {
+  std::erase_if(choices, [](const auto& own) {
+    return std::ranges::count(own.second, own.second.front()) == std::ssize(own.second);
+  });
+  return choices;
+}
+
+std::string text_of(const Choices& unsteady, int repetitions) {
+  std::string out = fmt::format("\n{} shapes were not chosen alike in {} repetitions\n", unsteady.size(), repetitions);
+  for (const auto& [shape, chosen] : unsteady)
+    out += fmt::format("  {}: {}\n", printable(shape), fmt::join(chosen, ", "));
+  return out;
+}
+
+struct Repetition {
+  ModelFacts model;
+  std::vector<abi::MeasuredShape> measured;
+  abi::TuningFacts tuning;
+};
+
+// On a device that is opened for it: one measures a shape once.
+Repetition measure(const TuneOptions& o) {
   const auto device = open_for_tuning(o);
   const std::vector<int> tokens = o.tokens.empty() ? default_tokens(*device) : o.tokens;
   const auto engine = load(o, std::ranges::max(tokens), device);
   run_prompts(engine, tokens);
-  const std::vector<abi::MeasuredShape> measured = device->measured_shapes();
-  const abi::TuningFacts tuning = *device->tuning();
-  o.common.json ? print_json(document(engine->facts(), tuning, measured))
-                : print(table(engine->facts(), tuning, measured));
-  if (tuning.problem[0] != '\0') throw failed("{}", tuning.problem);
+  return {.model = engine->facts(), .measured = device->measured_shapes(), .tuning = *device->tuning()};
+}
+
+int run(const TuneOptions& o) {
+  if (o.shape.empty() && o.model.empty())
+    throw Error(ErrorCode::kBadInput, "MODEL is missing", "--shape llama-8b does without one");
+  Choices choices;
+  Repetition last;
+  for (int i = 0; i < o.repeat; ++i) {
+    last = measure(o);
+    add_choices(last.measured, choices);
+  }
+  const Choices differing = unsteady(std::move(choices));
+  if (o.common.json) {
+    Json out = document(last.model, last.tuning, last.measured);
+    if (o.repeat > 1) out["unsteady"] = Json(differing);
+    print_json(out);
+  } else {
+    print(table(last.model, last.tuning, last.measured) + (o.repeat > 1 ? text_of(differing, o.repeat) : ""));
+  }
+  if (last.tuning.problem[0] != '\0') throw failed("{}", last.tuning.problem);
   return 0;
 }
 
@@ -144,6 +193,9 @@ void add_tune(Command root) {
   command.option("--tuning-file", o->file, "Where to keep the results, in place of $GABBRO_HOME/tuning.txt")
       .placeholder("FILE")
       .file(FileUse::kOutput);
+  command.number("--repeat", o->repeat, "Measure N times, and say which shapes were not chosen alike")
+      .placeholder("N")
+      .range(1, 100);
   add_device_options(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro tune MODEL --device rocm:0");

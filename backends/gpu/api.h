@@ -170,7 +170,7 @@ struct GemmOperands {
 std::vector<std::string> product_libraries(Context* context);  // "hipBLASLt"
 // Whether they are used for shapes without a measurement.
 bool trusts_product_libraries(Context* context);
-// Why a library of products is not used on this device, in one line; empty if it is. Opens it.
+// Why a BLAS library is not used on this device, in one line; empty if it is. Opens it.
 std::string library_problem(Context* context, const std::string& library);
 // Opens it, one of convolutions as well. Empty where it is missing, or does not work on this device.
 std::string library_version(Context* context, const std::string& library);

@@ -191,7 +191,7 @@ bool check_kernels(GpuDevice& device, abi::CheckResult& result) {
   return true;
 }
 
-// Which of the vendor's libraries multiply matrices, and why the others do not.
+// Names the BLAS libraries that the device uses, and why it does not use the others.
 bool check_products(GpuDevice& device, abi::CheckResult& result) {
   const std::vector<std::string> libraries = api::product_libraries(device.context());
   if (libraries.empty()) return false;

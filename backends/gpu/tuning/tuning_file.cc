@@ -37,19 +37,19 @@ std::string_view cut(std::string_view& rest, char separator) {
   return part;
 }
 
-// "hipBLASLt=1.25e-05"
+// "hipBLASLt=1.25"
 std::optional<std::pair<std::string, double>> read_candidate(std::string_view field) {
   const size_t sign = field.rfind('=');
   if (sign == 0 || sign == std::string_view::npos) return std::nullopt;
-  double seconds = 0;
+  double ratio = 0;
   const std::string_view number = field.substr(sign + 1);
-  const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), seconds);
-  if (error != std::errc() || stop != number.data() + number.size() || !std::isfinite(seconds) || seconds <= 0)
+  const auto [stop, error] = std::from_chars(number.data(), number.data() + number.size(), ratio);
+  if (error != std::errc() || stop != number.data() + number.size() || !std::isfinite(ratio) || ratio <= 0)
     return std::nullopt;
-  return std::pair{std::string(field.substr(0, sign)), seconds};
+  return std::pair{std::string(field.substr(0, sign)), ratio};
 }
 
-// Device, shape, the chosen candidate, and each way with its time; tabs between them.
+// Device, shape, the chosen candidate, and each candidate with its ratio; tabs between them.
 bool read_entry(std::string_view line, TuningTable& table) {
   const std::string_view device = cut(line, '\t'), shape = cut(line, '\t');
   TuningEntry entry{.chosen = std::string(cut(line, '\t')), .candidates = {}};
@@ -75,7 +75,7 @@ std::string text_of(const TuningTable& table) {
   std::string text = fmt::format("{}\n", kHeader);
   for (const auto& [key, entry] : table) {
     text += one_field(key.first) + '\t' + one_field(key.second) + '\t' + one_field(entry.chosen);
-    for (const auto& [name, seconds] : entry.candidates) text += fmt::format("\t{}={}", one_field(name), seconds);
+    for (const auto& [name, ratio] : entry.candidates) text += fmt::format("\t{}={}", one_field(name), ratio);
     text += '\n';
   }
   return text;

@@ -1,5 +1,6 @@
-// The file in which measurements are kept: which way of computing a shape was the fastest on a device, and how long
-// each took. Text, a line an entry. A file that is damaged is as good as none; one that is not ours is left alone.
+// The file in which measurements are kept: the candidate for a shape that was the fastest on a device, and the time of
+// each in relation to it: seconds depend on the clock. Text, a line an entry. A file that is damaged is as good as
+// none; one that is not ours is left alone.
 #pragma once
 
 #include <map>
@@ -11,7 +12,7 @@ namespace gabbro::gpu {
 
 struct TuningEntry {
   std::string chosen;                                      // one of `candidates`
-  std::vector<std::pair<std::string, double>> candidates;  // with their seconds: those that came out right
+  std::vector<std::pair<std::string, double>> candidates;  // time / that of `chosen`; those that came out right
 };
 
 // By device (hardware, driver, libraries and their versions) and shape.
