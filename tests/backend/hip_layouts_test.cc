@@ -75,15 +75,15 @@ class Layout {
   TestTree tree_;
 };
 
-std::map<std::string, std::string> plugin_view(const std::string& loaded = {}) {
-  std::vector<std::string> command = {GABBRO_TEST_HIP "/hip_client"};
-  if (!loaded.empty()) command.push_back(loaded);
+std::map<std::string, std::string> plugin_view(const std::string& loaded = {}, const std::string& later = {}) {
+  const std::vector<std::string> command = {GABBRO_TEST_HIP "/hip_client", loaded, later};
   const ChildResult child = run_child(command, kPatience);
   EXPECT_TRUE(child.succeeded) << child.ending << ": " << child.output;
   const Fields fields = parse_fields(child.output, '=');
   return {{"path", text_field(fields, "path")},
           {"problem", text_field(fields, "problem")},
-          {"blas", text_field(fields, "blas")}};
+          {"blas", text_field(fields, "blas")},
+          {"second", text_field(fields, "second")}};
 }
 
 doctor::Finding finding(const Layout& layout, const std::string& id) {
@@ -321,6 +321,28 @@ TEST(HipLayouts, ACopyThatTheProcessHasLoadedComesFirst) {
   layout.library("old/lib", "libamdhip64.so.5", k5_7);
   EXPECT_THAT(plugin_view(layout.path("old/lib/libamdhip64.so.5"))["problem"],
               HasSubstr("libamdhip64.so.5, HIP 5, and Gabbro needs HIP 6 or 7"));
+}
+
+TEST(HipLayouts, ASecondRuntimeInTheProcessIsRefused) {
+  Layout layout;
+  layout.library("torch/lib", "libamdhip64.so.7", k10_0).library("home/rocm/lib", "libamdhip64.so.7", k7_2);
+  const std::string torch = layout.path("torch/lib/libamdhip64.so.7"), home = layout.path("home/rocm/lib");
+  for (const std::string& named : {home, home + "/libamdhip64.so.7"}) {
+    layout.set("GABBRO_HIP_PATH", named);
+    auto view = plugin_view(torch);
+    EXPECT_EQ(view["path"], "");
+    EXPECT_THAT(view["problem"], HasSubstr(home +
+                                           "/libamdhip64.so.7 would be a second HIP runtime in this process, "
+                                           "which has loaded " +
+                                           torch));
+  }
+  layout.set("GABBRO_HIP_PATH", layout.path("torch/lib"));
+  EXPECT_EQ(plugin_view(torch)["path"], torch);
+  EXPECT_EQ(plugin_view(torch)["second"], "");
+  // One that is loaded after Gabbro's.
+  layout.set("GABBRO_HIP_PATH", home);
+  EXPECT_THAT(plugin_view("", torch)["second"],
+              HasSubstr("two HIP runtimes, " + home + "/libamdhip64.so.7 and " + torch + ", which crash each other"));
 }
 
 TEST(HipLayouts, LibrariesOfHipComeFromItsFolder) {

@@ -1,6 +1,7 @@
 #include "src/backend/discovery/visible_devices.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -116,6 +117,22 @@ Visibility visible_cards(const std::vector<Card>& cards, const Environment& envi
     visibility.nvidia = filtered(visibility.nvidia, "CUDA_VISIBLE_DEVICES", *cuda, "NVIDIA GPUs", visibility.problems);
   }
   return visibility;
+}
+
+std::vector<std::pair<std::string, std::optional<std::string>>> variables_that_show(
+    const std::vector<Card>& cards, const std::vector<const Card*>& chosen) {
+  const Cards all = visible_cards(cards, Environment{}).amd;
+  std::vector<std::string> names;
+  for (const Card* card : chosen) {
+    const auto number = std::ranges::find(all, card) - all.begin();
+    const bool unique = !card->uuid.empty() && std::ranges::count(all, card->uuid, &Card::uuid) == 1;
+    names.push_back(unique ? card->uuid : std::to_string(number));
+  }
+  // One variable: the others would pick from what it leaves, by other numbers.
+  return {{"ROCR_VISIBLE_DEVICES", fmt::format("{}", fmt::join(names, ","))},
+          {"HIP_VISIBLE_DEVICES", std::nullopt},
+          {"CUDA_VISIBLE_DEVICES", std::nullopt},
+          {"GPU_DEVICE_ORDINAL", std::nullopt}};
 }
 
 std::string overridden_target(const Environment& environment) {

@@ -6,7 +6,9 @@
 // - GPU_DEVICE_ORDINAL is read by AMD's OpenCL and by old HIP runtimes alone.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/backend/discovery/card.h"
@@ -25,6 +27,13 @@ struct Visibility {
 
 // `cards` must outlive the result.
 Visibility visible_cards(const std::vector<Card>& cards, const Environment& environment);
+
+// Variables of a child process, before it opens a runtime, for which there are these AMD cards only, as rocm:0, rocm:1
+// and so on: names with their values, or nothing where the variable must not be set. A second card that a runtime sees
+// costs power, and an integrated GPU next to a card has crashed whole processes. `chosen` is of `cards`, and offered by
+// the compute driver.
+std::vector<std::pair<std::string, std::optional<std::string>>> variables_that_show(
+    const std::vector<Card>& cards, const std::vector<const Card*>& chosen);
 
 // "gfx1030" of HSA_OVERRIDE_GFX_VERSION=10.3.0; empty where it is not set or no version.
 std::string overridden_target(const Environment& environment);

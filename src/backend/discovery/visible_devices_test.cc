@@ -53,6 +53,27 @@ TEST(VisibleDevices, AnEntryThatNamesNothingEndsTheList) {
   EXPECT_THAT(picked.problems, HasSubstr("what stands behind it is ignored"));
 }
 
+// A child process that gets the variables sees the chosen cards, whatever its parent's variables leave.
+TEST(VisibleDevices, VariablesThatShowChosenCards) {
+  for (const char* machine : {"mi300x_8", "igpu_and_dgpu"}) {
+    for (const bool with_uuids : {true, false}) {
+      std::vector<Card> cards = read_cards(recorded(machine));
+      for (Card& card : cards) card.uuid = with_uuids ? card.uuid : "";
+      const std::vector<const Card*> all = visible_cards(cards, Environment()).amd;
+      for (const std::vector<const Card*>& chosen : {std::vector{all[1]}, std::vector{all[1], all[0]}}) {
+        Values values = {{"HIP_VISIBLE_DEVICES", "0"}, {"GPU_DEVICE_ORDINAL", "7"}, {"CUDA_VISIBLE_DEVICES", "-1"}};
+        for (const auto& [name, value] : variables_that_show(cards, chosen)) {
+          values.erase(name);
+          if (value) values[name] = *value;
+        }
+        const Visibility visibility = visible_cards(cards, Environment(values));
+        EXPECT_EQ(visibility.amd, chosen) << machine;
+        EXPECT_THAT(visibility.problems, IsEmpty());
+      }
+    }
+  }
+}
+
 TEST(VisibleDevices, TheSecondCountsWhatTheFirstLeaves) {
   const Seen picked = eight({{"ROCR_VISIBLE_DEVICES", "4,5"}, {"HIP_VISIBLE_DEVICES", "1"}});
   EXPECT_THAT(picked.buses, ElementsAre("95"));

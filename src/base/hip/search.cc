@@ -123,7 +123,18 @@ class Search {
     return false;
   }
 
+  // Whether the file is another one than the copy that the process has loaded.
+  bool is_second(const std::string& path) const {
+    std::error_code error;
+    return !settings_.loaded.empty() && !fs::equivalent(path, settings_.loaded, error) && !error;
+  }
+
   bool try_file(const std::string& path) {
+    if (is_second(path)) {
+      note(
+          fmt::format("{} would be a second HIP runtime in this process, which has loaded {}", path, settings_.loaded));
+      return false;
+    }
     if (settings_.loaded.empty()) open_parts_of_hip(path);
     found_.library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (found_.library == nullptr) {

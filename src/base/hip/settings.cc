@@ -1,6 +1,7 @@
 #include "src/base/hip/settings.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <link.h>
 
 #include <algorithm>
@@ -58,6 +59,20 @@ std::string loaded_library() {
     if (fs::path(file).filename().string().starts_with(kLibrary)) return file;
   }
   return {};
+}
+
+std::string two_copies() {
+  std::vector<std::string> copies;
+  for (const std::string& file : loaded_files()) {
+    if (!fs::path(file).filename().string().starts_with(kLibrary)) continue;
+    std::error_code error;
+    const fs::path real = fs::canonical(file, error);
+    append_once(copies, error ? file : real.string());
+  }
+  if (copies.size() < 2) return {};
+  return fmt::format(
+      "this process has loaded two HIP runtimes, {} and {}, which crash each other: set GABBRO_HIP_PATH={}", copies[0],
+      copies[1], copies[1]);
 }
 
 std::vector<std::string> package_folders(const std::vector<std::string>& files) {

@@ -24,6 +24,9 @@ struct Settings {
 // The path of a copy of libamdhip64 in this process, under any file name; empty without one.
 std::string loaded_library();
 
+// One line that names both files if the process has two copies, which crash each other; empty otherwise.
+std::string two_copies();
+
 // The site-packages and dist-packages folders that `files` are in, each once.
 std::vector<std::string> package_folders(const std::vector<std::string>& files);
 
