@@ -64,6 +64,10 @@ void add_doctor(Command root) {
       .placeholder("FILE")
       .file(FileUse::kInput)
       .needs(made);
+  command.number("--limit", o->report.seconds, "Seconds that the report may take")
+      .placeholder("SECONDS")
+      .range(30, 3600)
+      .needs(made);
   Option faults = command
                       .flag("--faults", o->report.faults,
                             "The report also provokes a fault of the GPU, after asking: the display may freeze")

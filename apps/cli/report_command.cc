@@ -47,6 +47,7 @@ int make_card_report(const ReportRequest& request) {
                                 .part = request.part,
                                 .faults = request.faults,
                                 .command = {program.string(), kPartCommand},
+                                .seconds = request.seconds,
                                 .stop = cancelable.flag()};
   options.progress = [](const std::string& part, const std::string& state, double seconds) {
     say(state.empty() ? fmt::format("{:<16}", part) : fmt::format("{:<8} {:6.1f} s\n", state, seconds));
@@ -83,6 +84,7 @@ int show_card_report(const std::string& path) {
 void add_report_part(Command root) {
   struct Options {
     std::string part, folder;
+    int seconds = 0;
     report::PartOptions options;
   };
   Command command = root.subcommand(kPartCommand, "Run one part of doctor --report");
@@ -90,6 +92,7 @@ void add_report_part(Command root) {
   const auto o = std::make_shared<Options>();
   command.option("PART", o->part, "The part").required();
   command.option("--folder", o->folder, "Folder for its files").placeholder("FOLDER").required();
+  command.number("--seconds", o->seconds, "Its limit").required();
   command.option("--device", o->options.device, "The device").placeholder("DEVICE");
   command.option("--model", o->options.model, "A model file").placeholder("FILE");
   command.runs([o] {
@@ -97,6 +100,7 @@ void add_report_part(Command root) {
     const rlimit none = {0, 0};
     ::setrlimit(RLIMIT_CORE, &none);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    o->options.seconds = o->seconds;
     report::run_part(o->part, o->folder, o->options);
     // Destructors of a runtime that has failed are known to hang.
     std::_Exit(0);

@@ -11,6 +11,7 @@ namespace gabbro::cli {
 struct ReportRequest {
   std::string path;  // of the archive
   report::PartOptions part;
+  int seconds = 600;
   bool faults = false, yes = false;  // yes: --faults is not asked about
 };
 

@@ -98,18 +98,28 @@ abi::Launch KernelCall::launch() {
           .scratch = scratch_.get()};
 }
 
+KernelCall::KernelCall(std::shared_ptr<KernelHandle> kernel, const std::vector<Buffer>& inputs, const Buffer& output,
+                       std::shared_ptr<void> scratch)
+    : kernel_(std::move(kernel)), output_(output.view), scratch_(std::move(scratch)), operands_{output.memory} {
+  for (const Buffer& input : inputs) {
+    inputs_.push_back(input.view);
+    operands_.push_back(input.memory);
+  }
+}
+
 std::optional<KernelCall> make_call(Device& device, const char* op, const std::vector<Buffer>& inputs,
                                     const Buffer& output, double scale) {
-  std::vector<abi::TensorView> views, requested;
-  for (const Buffer& buffer : inputs) views.push_back(buffer.view);
-  requested = views;
-  for (abi::TensorView& view : requested) view.data = nullptr;
+  std::vector<abi::TensorView> views;
+  for (const Buffer& buffer : inputs) {
+    views.push_back(buffer.view);
+    views.back().data = nullptr;
+  }
   abi::TensorView result = output.view;
   result.data = nullptr;
   const abi::Attribute attribute = {"scale", abi::AttributeKind::kReal, 0, scale, nullptr};
   const abi::KernelRequest request = {.op = op,
-                                      .inputs = requested.data(),
-                                      .input_count = static_cast<int32_t>(requested.size()),
+                                      .inputs = views.data(),
+                                      .input_count = static_cast<int32_t>(views.size()),
                                       .outputs = &result,
                                       .output_count = 1,
                                       .attributes = &attribute,
@@ -117,7 +127,7 @@ std::optional<KernelCall> make_call(Device& device, const char* op, const std::v
   std::shared_ptr<KernelHandle> kernel = find_kernel(device, request);
   if (kernel == nullptr) return std::nullopt;
   std::shared_ptr<void> scratch = device.allocate(std::max<size_t>(kernel->bound.scratch_bytes, 64));
-  return KernelCall(std::move(kernel), std::move(views), output.view, std::move(scratch));
+  return KernelCall(std::move(kernel), inputs, output, std::move(scratch));
 }
 
 std::string hash_of(const void* data, size_t bytes) {

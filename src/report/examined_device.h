@@ -34,12 +34,11 @@ Buffer random_weight(Device& device, int64_t rows, int64_t columns, DType dtype,
 std::vector<float> random_floats(size_t count, uint32_t seed);
 std::vector<float> downloaded(Device& device, const Buffer& f32);
 
-// A kernel with its operands.
+// A kernel with its operands, whose memory it keeps.
 class KernelCall {
  public:
-  KernelCall(std::shared_ptr<KernelHandle> kernel, std::vector<abi::TensorView> inputs, abi::TensorView output,
-             std::shared_ptr<void> scratch)
-      : kernel_(std::move(kernel)), inputs_(std::move(inputs)), output_(output), scratch_(std::move(scratch)) {}
+  KernelCall(std::shared_ptr<KernelHandle> kernel, const std::vector<Buffer>& inputs, const Buffer& output,
+             std::shared_ptr<void> scratch);
 
   // Valid while the call is neither moved nor destroyed.
   abi::Launch launch();
@@ -52,6 +51,7 @@ class KernelCall {
   std::vector<abi::TensorView> inputs_;
   abi::TensorView output_;
   std::shared_ptr<void> scratch_;
+  std::vector<std::shared_ptr<void>> operands_;  // their memory
 };
 
 // Nothing where the device has no kernel for it. Integer attributes by name, and a scale if it is not 0.

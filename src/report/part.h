@@ -1,6 +1,8 @@
 // A part of the report: one subject, examined by a separate child process, so that a crash or a hang is a result.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,8 +14,25 @@
 namespace gabbro::report {
 
 struct PartOptions {
-  std::string device;  // as open_device() takes it; empty: the best GPU
-  std::string model;   // a model file of the user; empty: none
+  std::string device;   // as open_device() takes it; empty: the best GPU
+  std::string model;    // a model file of the user; empty: none
+  double seconds = 60;  // that the part may take; it leaves out what would take longer
+};
+
+// Time of a part, from its start on.
+class Budget {
+ public:
+  explicit Budget(const PartOptions& options) : seconds_(options.seconds) {}
+  // Whether less than this share of it is over.
+  bool below(double share) const { return used() < share * seconds_; }
+  double used() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+  std::chrono::steady_clock::time_point at(double share) const {
+    return start_ + std::chrono::milliseconds(static_cast<int64_t>(1000 * share * seconds_));
+  }
+
+ private:
+  double seconds_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 // Findings of a part: files in a folder, which the report takes from there. Lines are on disk when the call returns.
@@ -45,7 +64,7 @@ enum class PartKind {
 struct Part {
   const char* name;
   PartKind kind;
-  int seconds;  // limit
+  int seconds;  // limit in a report of ten minutes
   void (*run)(const PartOptions& options, PartOutput& output);
 };
 

@@ -126,14 +126,14 @@ void run_litmus(Device& device, int64_t tokens, PartOutput& output, Clock::time_
 }  // namespace
 
 void check_graphs(const PartOptions& options, PartOutput& output) {
-  const auto deadline = Clock::now() + std::chrono::seconds(25);
-  output.line(line_of("direct", 0, run_chain(options, true, 3, deadline)));
-  output.line(line_of("replayed", 0, run_chain(options, false, kReplays, Clock::now() + std::chrono::seconds(10))));
+  const Budget budget(options);
+  output.line(line_of("direct", 0, run_chain(options, true, 3, budget.at(0.2))));
+  output.line(line_of("replayed", 0, run_chain(options, false, kReplays, budget.at(0.4))));
   std::mutex mutex;
   std::exception_ptr failure;
   const auto work = [&](int thread) {
     try {
-      const ChainResult result = run_chain(options, false, kReplays, deadline);
+      const ChainResult result = run_chain(options, false, kReplays, budget.at(0.7));
       const std::lock_guard lock(mutex);
       output.line(line_of("replayed by two threads", thread, result));
     } catch (...) {
@@ -146,8 +146,10 @@ void check_graphs(const PartOptions& options, PartOutput& output) {
 }
 
 void check_litmus(const PartOptions& options, PartOutput& output) {
+  const Budget budget(options);
   const DevicePointer device = open_examined_device(options);
-  for (const int64_t tokens : {1, 4}) run_litmus(*device, tokens, output, Clock::now() + std::chrono::seconds(14));
+  run_litmus(*device, 1, output, budget.at(0.4));
+  run_litmus(*device, 4, output, budget.at(0.8));
 }
 
 }  // namespace gabbro::report

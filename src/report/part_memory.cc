@@ -94,12 +94,13 @@ void time_copy(Device& device, void* target, const void* host, size_t bytes, con
 }
 
 void time_all_copies(const PartOptions& options, PartOutput& output) {
+  const Budget budget(options);
   const DevicePointer device = open_examined_device(options);
   const uint64_t free = free_bytes(*device);
   const size_t largest = std::clamp<size_t>(free / 4 / kMiB * kMiB, 16 * kMiB, 1024 * kMiB);
   std::shared_ptr<void> target = device->allocate_unpooled(largest);
   for (const size_t bytes : {size_t{4096}, 64 * kMiB / 1024, kMiB, 16 * kMiB, 256 * kMiB, 1024 * kMiB}) {
-    if (bytes > largest) break;
+    if (bytes > largest || !budget.below(0.5)) break;
     const std::vector<char> pageable(bytes, 'x');
     time_copy(*device, target.get(), pageable.data(), bytes, "pageable", output);
     const std::shared_ptr<void> pinned = device->allocate_host(bytes);
@@ -117,7 +118,7 @@ void time_all_copies(const PartOptions& options, PartOutput& output) {
                  {"right", std::all_of(first, first + bytes, [](char c) { return c == 1; })}});
   }
   for (const size_t bytes : {kMiB, 16 * kMiB, 256 * kMiB}) {
-    if (bytes > largest) break;
+    if (bytes > largest || !budget.below(0.7)) break;
     const MappedFile file(output.folder(), bytes);
     time_copy(*device, target.get(), file.data(), bytes, "mapped file", output);
   }

@@ -11,11 +11,12 @@ namespace gabbro::report {
 
 using nlohmann::ordered_json;
 
-void record_runtime(const PartOptions&, PartOutput& output) {
+void record_runtime(const PartOptions& options, PartOutput& output) {
   const std::string helper = find_beside_library("gabbro_probe");
   if (helper.empty()) throw failed("the helper program gabbro_probe is not installed next to the library");
+  const std::chrono::milliseconds limit(static_cast<int64_t>(900 * options.seconds));
   // Less than the part may take, so that what it printed before a hang is not lost.
-  const discovery::ChildResult child = discovery::run_child({helper, "facts"}, std::chrono::seconds(45));
+  const discovery::ChildResult child = discovery::run_child({helper, "facts"}, limit);
   std::string rest;
   for (const std::string& line : discovery::split(child.output, "\n")) {
     const auto object = ordered_json::parse(line, nullptr, false);
@@ -26,7 +27,9 @@ void record_runtime(const PartOptions&, PartOutput& output) {
     }
   }
   if (!rest.empty()) output.file("hip_messages.txt", rest);
-  if (!child.succeeded) throw failed("gabbro_probe facts: {}", child.timed_out ? "no end within 45 s" : child.ending);
+  if (!child.succeeded)
+    throw failed("gabbro_probe facts: {}",
+                 child.timed_out ? fmt::format("no end within {} s", limit.count() / 1000) : child.ending);
 }
 
 void record_devices(const PartOptions&, PartOutput& output) {

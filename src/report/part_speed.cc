@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr double kTooLong = 0.5;  // of one launch: larger sizes are left out
+constexpr double kTooLong = 0.02;  // seconds of one launch: larger sizes are left out
 
 double processor_seconds() {
   rusage usage{};
@@ -27,17 +27,24 @@ double processor_seconds() {
 }
 
 // Median seconds of a launch that is waited for together with `batch` - 1 others, after 50 ms of work that raises
-// clocks.
+// clocks. A launch that takes long is timed once.
 double time_launches(Device& device, const abi::Launch& launch, int batch) {
-  const auto run = [&] {
-    for (int i = 0; i < batch; ++i) execute(device, {&launch, 1}, nullptr);
-    device.synchronize();
+  const auto run = [&](int count) {
+    return seconds_of([&] {
+             for (int i = 0; i < count; ++i) execute(device, {&launch, 1}, nullptr);
+             device.synchronize();
+           }) /
+           count;
   };
-  double warm = 0, last = 0;
-  while (warm < 0.05) warm += last = seconds_of(run);
+  run(1);  // chooses and loads what it needs
+  const double first = run(1);
+  if (first > 0.02) return first;
+  for (double warm = 0; warm < 0.05;) warm += run(batch) * batch;
   std::vector<double> times;
-  const int repeats = std::clamp(static_cast<int>(0.3 / last), 1, 50);
-  for (int i = 0; i < repeats; ++i) times.push_back(seconds_of(run) / batch);
+  for (double spent = 0; spent < 0.3 && times.size() < 50;) {
+    times.push_back(run(batch));
+    spent += times.back() * batch;
+  }
   std::ranges::nth_element(times, times.begin() + std::ssize(times) / 2);
   return times[times.size() / 2];
 }
@@ -89,12 +96,12 @@ void time_latencies(Device& device, PartOutput& output) {
                                             }) / 100);
 }
 
-void time_products(Device& device, PartOutput& output) {
+void time_products(Device& device, const Budget& budget, PartOutput& output) {
   for (const auto& [dtype, tokens, name] : {std::tuple{DType::q4_0, int64_t{1}, "GEMV q4_0"},
                                             std::tuple{DType::f16, int64_t{512}, "prompt of 512 tokens, f16"}}) {
     double seconds = 0;
-    for (const int64_t size : {256, 1024, 4096}) {
-      if (seconds > kTooLong / 16) break;
+    for (const int64_t size : {128, 1024, 4096}) {
+      if (seconds > kTooLong || !budget.below(0.4)) break;
       const Buffer w = random_weight(device, size, size, dtype, 1),
                    x = random_buffer(device, {tokens, size}, DType::f32, 2),
                    y = make_buffer(device, {tokens, size}, DType::f32);
@@ -104,11 +111,11 @@ void time_products(Device& device, PartOutput& output) {
   }
 }
 
-void time_attention(Device& device, PartOutput& output) {
+void time_attention(Device& device, const Budget& budget, PartOutput& output) {
   constexpr int64_t kHeads = 16, kSize = 128;
   double seconds = 0;
   for (const int64_t length : {128, 1024, 4096}) {
-    if (seconds > kTooLong / 64) break;
+    if (seconds > kTooLong || !budget.below(0.6)) break;
     const auto make = [&](uint32_t seed) {
       return random_buffer(device, {1, kHeads, length, kSize}, DType::f16, seed);
     };
@@ -123,14 +130,16 @@ void time_attention(Device& device, PartOutput& output) {
 }  // namespace
 
 void measure_speed(const PartOptions& options, PartOutput& output) {
+  const Budget budget(options);
   const DevicePointer device = open_examined_device(options);
   const PowerLog power(discovery::SystemRoot(), device->facts().pci_address);
   time_latencies(*device, output);
-  time_products(*device, output);
-  time_attention(*device, output);
+  time_products(*device, budget, output);
+  time_attention(*device, budget, output);
   const double idle_from = power.seconds(), before = processor_seconds();
   // The device stays open, as in a program that waits for its user.
-  std::this_thread::sleep_for(std::chrono::seconds(5));
+  const double idle = std::min(5.0, options.seconds / 12);
+  std::this_thread::sleep_for(std::chrono::duration<double>(idle));
   const double used = processor_seconds() - before;
   const std::vector<PowerSample> samples = power.samples();
   for (const PowerSample& sample : samples) {
@@ -138,7 +147,7 @@ void measure_speed(const PartOptions& options, PartOutput& output) {
     line["idle"] = sample.seconds >= idle_from;
     output.line({{"power", line}});
   }
-  output.line({{"idle_seconds", 5}, {"processor_seconds", used}, {"power_samples", samples.size()}});
+  output.line({{"idle_seconds", idle}, {"processor_seconds", used}, {"power_samples", samples.size()}});
 }
 
 }  // namespace gabbro::report

@@ -140,13 +140,14 @@ class Reporter {
     if (left < 2) return {"skipped", fmt::format("{} s are over", options_.seconds), 0};
     const std::string folder = fmt::format("{}/{}", work_.path(), part.name);
     fs::create_directory(folder);
+    const double limit = std::min(part.seconds * options_.seconds / 600.0, left);
     std::vector<std::string> command = options_.command;
-    command.insert(command.end(), {part.name, "--folder", folder});
+    command.insert(command.end(), {part.name, "--folder", folder, "--seconds", fmt::format("{:.0f}", limit)});
     if (!options_.part.device.empty()) command.insert(command.end(), {"--device", options_.part.device});
     if (!options_.part.model.empty()) command.insert(command.end(), {"--model", options_.part.model});
     const bool traced = std::ranges::find(kTraced, std::string_view(part.name)) != std::end(kTraced);
     if (traced) ::setenv("GABBRO_HIP_TRACE", fmt::format("{}/hip_trace_{}.jsonl", folder, part.name).c_str(), 1);
-    const double limit = std::min<double>(part.seconds, left), from = elapsed();
+    const double from = elapsed();
     const discovery::ChildResult child =
         discovery::run_child(command, std::chrono::milliseconds(static_cast<int64_t>(limit * 1000)), options_.stop);
     if (traced) ::unsetenv("GABBRO_HIP_TRACE");

@@ -19,7 +19,7 @@ struct ReportOptions {
   PartOptions part;
   bool faults = false;               // also provoke a fault
   std::vector<std::string> command;  // that runs a part, before its name and its folder
-  int seconds = 600;                 // for all parts together
+  int seconds = 600;                 // for all parts together; each has its share
   // Called as a part begins (with an empty state) and ends.
   std::function<void(const std::string& part, const std::string& state, double seconds)> progress;
   const std::atomic<bool>* stop = nullptr;  // ends the part that runs, and leaves out the others

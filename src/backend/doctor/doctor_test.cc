@@ -5,6 +5,7 @@
 #include <set>
 
 #include "src/backend/discovery/test_tree.h"
+#include "src/backend/doctor/checks.h"
 
 namespace gabbro::doctor {
 namespace {
