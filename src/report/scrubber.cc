@@ -141,18 +141,19 @@ std::string Scrubber::clean(std::string_view text) const {
     const bool begins = at == 0 || !is_word(text[at - 1]);
     const bool begins_path = rest.front() == '/';
     size_t used = 0;
+    // Identifiers come first: a name may be a part of one.
     if (begins || begins_path) {
+      auto [bytes, replacement] = identifier_at(rest);
+      out += replacement;
+      used = bytes;
+    }
+    if (used == 0 && (begins || begins_path)) {
       for (const auto& [word, replacement] : hidden_) {
         if (!rest.starts_with(word) || (rest.size() > word.size() && is_word(rest[word.size()]))) continue;
         out += replacement;
         used = word.size();
         break;
       }
-    }
-    if (used == 0 && (begins || begins_path)) {
-      auto [bytes, replacement] = identifier_at(rest);
-      out += replacement;
-      used = bytes;
     }
     if (used == 0 && begins) {
       if (const size_t label = serial_label(rest)) {

@@ -21,6 +21,7 @@ TEST(Scrubber, HidesNamesAsWholeWords) {
   EXPECT_EQ(scrubber.clean("ada granite: adas x=ada,/srv/ada/x"), "user host: adas x=user,/srv/user/x");
   EXPECT_EQ(scrubber.clean("/data/ada/model /data/adam"), "~/model /data/adam");
   EXPECT_EQ(scrubber.clean("granite.example granites"), "host.example granites");
+  EXPECT_EQ(scrubber.clean("ada@granite.example"), "<mail>");
   scrubber.hide("", "x");
   EXPECT_EQ(scrubber.clean("text"), "text");
 }

@@ -80,7 +80,7 @@ class Report(TestCase):
 
     @unittest.skipUnless((support.BUILD / "lib" / "libgabbro_sim.so").is_file(), "needs the simulator")
     def test_on_the_simulator(self):
-        parts, files = self.report("--device", "sim:0", "--model", TINY_F16,
+        parts, files = self.report("--device", "sim:0", "--model", TINY_F16, "--limit", "500",
                                    plugins=("libgabbro_cpu.so", "libgabbro_sim.so", "gabbro_probe"),
                                    GABBRO_SYSFS_ROOT=str(TREES / "no_gpu"))
         states = self.states(parts)
@@ -92,15 +92,15 @@ class Report(TestCase):
         details = lines("kernel_details.jsonl")
         self.assertEqual(sum("table" in line for line in details), 4)
         self.assertFalse(any(line.get("differing") for line in details))
-        self.assertEqual([line["repeats"] for line in lines("model.jsonl") if "repeats" in line], [True, True])
+        self.assertTrue(all(line["same_choice"] > 60 for line in lines("model.jsonl") if "same_choice" in line))
         verdict = self.tool()
         self.assertIn("kernels: 30 right in 180 runs", verdict)
-        self.assertIn("choices agree, repeats to the bit", verdict)
-        self.assertIn("user's model: prompt ", verdict)
+        self.assertIn("choices agree, ", verdict)
+        self.assertIn("GEMV q4_0, ", verdict)
         self.assertNotIn("tiny-f16", "".join(files) + "".join(files.values()))
 
     def with_runtime(self, mode):
-        return self.report(plugins=("libgabbro_cpu.so", "gabbro_probe"), LD_LIBRARY_PATH=str(RUNTIMES), GABBRO_TEST_RUNTIME=mode)
+        return self.report("--limit", "250", plugins=("libgabbro_cpu.so", "gabbro_probe"), LD_LIBRARY_PATH=str(RUNTIMES), GABBRO_TEST_RUNTIME=mode)
 
     @unittest.skipUnless(RUNTIMES.is_dir(), "needs the runtimes of the tests")
     def test_runtimes_that_fail(self):
@@ -115,7 +115,7 @@ class Report(TestCase):
         self.assertIn('"count":2', files["hip.jsonl"])
         parts, _ = self.with_runtime("hang")
         self.assertEqual(parts["hip"]["state"], "failed")
-        self.assertIn("no end within 45 s", parts["hip"]["message"])
+        self.assertIn("no end within 18", parts["hip"]["message"])
         self.assertEqual(parts["devices"]["state"], "ok")
 
     def test_personal_data(self):
