@@ -95,6 +95,7 @@ std::shared_ptr<ModelService> load_service(const ResolvedModel& model, const Com
         if (!in_worker) return LocalModel::load(spec);
         return std::make_shared<worker::WorkerModel>(
             spec, worker::WorkerOptions{.command = {"/proc/self/exe", kWorkerCommand},
+                                        .most_restarts = needs.restarts ? worker::kMostRestarts : 0,
                                         .on_progress = spec.options.progress,
                                         .on_notice = [](const std::string& line) { report("note", line); }});
       });

@@ -38,6 +38,7 @@ std::shared_ptr<Engine> load_random_engine(const llm::Blueprint& shape, const Fi
 struct ServiceNeeds {
   EngineNeeds engine;
   bool batches = false;
+  bool restarts = true;  // a worker that is lost is started again: there will be other requests
   std::string draft{};
   int draft_tokens = 0;
   bool lookup = false, no_lookup = false;

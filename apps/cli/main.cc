@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <new>
 #include <span>
 #include <string_view>
@@ -35,6 +37,11 @@ int fail(const Error& error) {
   report("error", error.what());
   if (!error.hint().empty()) report("hint", error.hint());
   return static_cast<int>(error.code());
+}
+
+[[noreturn]] void leave(int code) {
+  std::fflush(nullptr);
+  ::_exit(code);
 }
 
 int run_program(int argc, char** argv) {
@@ -76,17 +83,21 @@ int main(int argc, char** argv) {
   spdlog::set_pattern("gabbro: %l: %v");
   set_notice_handler([](const char* line) { spdlog::warn("{}", line); });
   if (argc == 2 && argv[1] == std::string_view(cli::kWorkerCommand)) return worker::run_child();
-  install_abort_handler();
+  install_abort_handler(STDERR_FILENO);
   cli::install_interrupt_handler();
   const bool debug = cli::wants_debug({argv, static_cast<size_t>(argc)});
   spdlog::set_level(debug ? spdlog::level::debug : spdlog::level::warn);
   set_progress_sink(cli::say_progress);
   try {
     if (debug) cli::log_skipped_plugins();
-    return cli::run_program(argc, argv);
+    const int code = cli::run_program(argc, argv);
+    // A device that hangs would keep what follows from its end.
+    if (code == static_cast<int>(ErrorCode::kInterrupted)) cli::leave(code);
+    return code;
   } catch (const Error& error) {
     // No message: the user pressed Ctrl-C.
-    return error.code() == ErrorCode::kInterrupted ? static_cast<int>(error.code()) : cli::fail(error);
+    if (error.code() != ErrorCode::kInterrupted) return cli::fail(error);
+    cli::leave(static_cast<int>(error.code()));
   } catch (const cli::OutputClosed&) {
     return cli::kFailure;
   } catch (const std::bad_alloc&) {

@@ -75,6 +75,8 @@ std::string man_page(const CommandFacts& root) {
       "downloads; seconds after which a stalled transfer is repeated.\n"
       ".TP\nOLLAMA_MODELS\nThe folder of Ollama's models, which are found too.\n"
       ".TP\nGABBRO_DEVICE\nThe device, where \\-\\-device does not name one.\n"
+      ".TP\nGABBRO_WORKER\non, off or auto: whether \\fBgabbro run\\fR computes in a worker process, which survives "
+      "faults of a device; auto: on GPUs.\n"
       ".TP\nGABBRO_TUNING_FILE\nWhere \\fBgabbro tune\\fR keeps what it measures; empty: nowhere.\n"
       ".TP\nGABBRO_TUNE\n1: shapes without a measurement are measured when a model first needs them.\n"
       ".TP\nGABBRO_GRAPHS\n0: no lists of launches are replayed as graphs; 1: they are without a test, also where they "

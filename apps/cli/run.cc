@@ -109,6 +109,7 @@ int run(RunOptions& o, const InputFiles& inputs) {
   const auto service = load_service(resolved, o.common,
                                     {.engine = needs,
                                      .batches = !prompts.empty(),
+                                     .restarts = interactive || !prompts.empty(),
                                      .draft = o.draft,
                                      .draft_tokens = o.draft_tokens,
                                      .lookup = o.lookup,

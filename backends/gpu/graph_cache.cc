@@ -47,6 +47,12 @@ uint64_t hash_of(const std::vector<const void*>& signature) {
   return hash;
 }
 
+// "a graph of 240 launches (rms_norm to linear q4_0)"
+std::string describe(const abi::Launch* launches, int32_t count) {
+  const auto name = [&](int32_t i) { return static_cast<const Kernel*>(launches[i].kernel)->launch_name; };
+  return fmt::format("a graph of {} launches ({} to {})", count, name(0), name(count - 1));
+}
+
 }  // namespace
 
 // Forgets the list that was used the longest ago, of all or of those with a graph.
@@ -94,7 +100,7 @@ bool GraphCache::capture(Recorded& recorded, const abi::Launch* launches, int32_
       ahead.add(launches[i], static_cast<const Kernel*>(launches[i].kernel)->scratch_bytes);
     }
     recorded.graph = capture.end();
-    recorded.name = keep_name(fmt::format("a graph of {} launches", count));
+    recorded.name = keep_name(describe(launches, count));
   } catch (const ApiError& error) {
     give_up(recorded, error);
     if (error.code == abi::StatusCode::kLost) throw;

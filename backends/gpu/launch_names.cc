@@ -1,5 +1,6 @@
 #include "backends/gpu/launch_names.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <mutex>
@@ -34,7 +35,7 @@ int32_t last_launches(const char** names, int32_t most) {
   for (uint32_t back = 1; back <= kKept && found < most; ++back) {
     const char* const name = g_names[(count - back) % kKept].load(std::memory_order_relaxed);
     if (name == nullptr) break;
-    names[found++] = name;
+    if (std::find(names, names + found, name) == names + found) names[found++] = name;
   }
   return found;
 }

@@ -13,7 +13,7 @@ const char* keep_name(const std::string& name);
 // `name` is from keep_name, or a literal. Two stores; of launches at the same time one may be left out.
 void note_launch(const char* name);
 
-// The newest first, at most `most`. Returns their number. A signal handler may call it.
+// The newest first, each name once, at most `most`. Returns their number. A signal handler may call it.
 int32_t last_launches(const char** names, int32_t most);
 
 }  // namespace gabbro::gpu

@@ -313,8 +313,8 @@ struct Backend {
   Status (*await_stream)(Device* device, Stream* stream, const std::atomic<bool>* cancel);
   Status (*await_event)(Device* device, Event* event, const std::atomic<bool>* cancel);
 
-  // Optional, both. Names of the last launches of this process, the newest first, at most `most`; returns their number.
-  // The texts live as long as the plugin, and a signal handler may ask.
+  // Optional, both. The names of the last launches of this process, the newest first, each once; returns their number,
+  // at most `most`. The texts live as long as the plugin, and a signal handler may ask.
   int32_t (*last_launches)(const char** names, int32_t most);
   // Lines for the user, such as a wait without progress, go to `report`, from any thread; null: nowhere.
   void (*set_reporter)(void (*report)(const char* line));

@@ -19,7 +19,7 @@ constexpr int kMostText = 2048;
 // A signal handler reaches nothing but globals. A slot for each open device.
 std::array<std::atomic<const abi::Backend*>, kMostOpen> g_open{};
 std::atomic<void (*)(const char*)> g_notice_handler{nullptr};
-std::atomic<int> g_note{-1};
+std::atomic<int> g_descriptor{-1};
 
 void pass_notice(const char* line) {
   if (const auto handler = g_notice_handler.load()) handler(line);
@@ -54,19 +54,15 @@ struct Line {
     }
     return size != begin;
   }
-  void write_to(int descriptor) const { static_cast<void>(!::write(descriptor, text.data(), size)); }
 };
 
 void on_abort(int) {
   static Line line;  // the stack may be short
   line.size = 0;
   line.add("gabbro: the last launches were, the newest first: ");
-  const size_t prefix = std::strlen("gabbro: ");
   if (line.add_launches()) {
-    if (const int note = g_note.load(); note >= 0)
-      static_cast<void>(!::write(note, line.text.data() + prefix, line.size - prefix));
     line.add("\n");
-    line.write_to(STDERR_FILENO);
+    static_cast<void>(!::write(g_descriptor, line.text.data(), line.size));
   }
   // Installed for one signal: abort() goes on with the default action.
 }
@@ -79,8 +75,8 @@ std::string last_launches() {
   return {line.text.data(), line.size};
 }
 
-void install_abort_handler(int note) {
-  g_note = note;
+void install_abort_handler(int descriptor) {
+  g_descriptor = descriptor;
   struct sigaction action = {};
   action.sa_handler = on_abort;
   action.sa_flags = static_cast<int>(SA_RESETHAND);

@@ -13,8 +13,8 @@ namespace gabbro {
 std::string last_launches();
 
 // From here on SIGABRT, which a GPU runtime raises after a fault in a kernel, first writes a line about the last
-// launches to standard error and to the descriptor `note` (-1: to none).
-void install_abort_handler(int note = -1);
+// launches to `descriptor`.
+void install_abort_handler(int descriptor);
 
 // Gets the lines for the user, from any thread. Null, as in the beginning: they are dropped.
 void set_notice_handler(void (*handler)(const char* line));

@@ -26,9 +26,9 @@ std::vector<std::vector<int32_t>> Runner::fill_places(DecodeStep& step, std::spa
   return page_tables(rows, positions.size());
 }
 
-DecodeStep& Runner::begin_decode(std::span<const Chunk> chunks) {
+DecodeStep& Runner::begin_decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
   DecodeStep& step = engine_->state_->decode_step(static_cast<int64_t>(std::bit_ceil(chunks.size())));
-  step.wait_all();
+  step.wait_all(cancel);
   const std::span<int32_t> ids = step.next(DecodeStep::kIds);
   std::ranges::fill(ids, 0);
   for (size_t i = 0; i < chunks.size(); ++i) ids[i] = chunks[i].tokens[0];
@@ -38,7 +38,7 @@ DecodeStep& Runner::begin_decode(std::span<const Chunk> chunks) {
 Tensor Runner::decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
   Engine::State& shared = *engine_->state_;
   shared.queued = {};
-  DecodeStep& step = begin_decode(chunks);
+  DecodeStep& step = begin_decode(chunks, cancel);
   logits_ = Tensor();  // so that its memory can be written again
   const auto compute = [&]() -> std::vector<Tensor> {
     if (shared.stream == nullptr) return (*step.run)(cancel);
@@ -53,12 +53,12 @@ std::span<const int32_t> Runner::decode_greedy(std::span<const Chunk> chunks, bo
   Engine::State& shared = *engine_->state_;
   // A device that works in the host's memory has no use for what follows.
   if (shared.device->host_accessible() || shared.stream != nullptr)
-    return largest(decode(chunks, cancel), std::ssize(chunks));
+    return largest(decode(chunks, cancel), std::ssize(chunks), cancel);
   logits_ = Tensor();
   std::vector<size_t> rows = rows_in_queued(chunks);
   QueuedStep present = std::exchange(shared.queued, {}), next;
   if (rows.empty()) {
-    present = queue_greedy(begin_decode(chunks), chunks, 0, cancel);
+    present = queue_greedy(begin_decode(chunks, cancel), chunks, 0, cancel);
     for (size_t i = 0; i < chunks.size(); ++i) rows.push_back(i);
   } else {
     ++steps_queued_before_;
@@ -66,10 +66,10 @@ std::span<const int32_t> Runner::decode_greedy(std::span<const Chunk> chunks, bo
   // The next step of fewer sequences, or in another order, begins with its own inputs.
   const bool same_rows = rows.size() == present.rows.size() && std::ranges::is_sorted(rows);
   if (goes_on && same_rows && take_pages_after(chunks)) next = queue_greedy(*present.step, chunks, 1, cancel);
-  const std::span<const int32_t> all = present.step->found(present.turn);
+  const std::span<const int32_t> all = present.step->found(present.turn, cancel);
   std::vector<int32_t> found;
   for (const size_t row : rows) found.push_back(all[row]);
-  if (!take_found(found)) return largest(decode(chunks, cancel), std::ssize(chunks));
+  if (!take_found(found)) return largest(decode(chunks, cancel), std::ssize(chunks), cancel);
   for (size_t i = 0; i < next.rows.size(); ++i) next.rows[i].token = found[i];
   shared.queued = std::move(next);
   return greedy_;

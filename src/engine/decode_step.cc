@@ -54,9 +54,9 @@ std::span<int32_t> DecodeStep::list(int turn, int number) {
   return {reinterpret_cast<int32_t*>(memory + static_cast<size_t>(number) * list_bytes_), count};
 }
 
-void DecodeStep::wait_all() {
+void DecodeStep::wait_all(const std::atomic<bool>* cancel) {
   for (Turn& turn : turns_) {
-    if (turn.done) turn.done->synchronize();
+    if (turn.done) turn.done->synchronize(cancel);
   }
 }
 
@@ -95,8 +95,8 @@ Tensor DecodeStep::enqueue(const std::vector<std::vector<int32_t>>& tables,
   }
 }
 
-std::span<const int32_t> DecodeStep::found(int turn) {
-  turns_[static_cast<size_t>(turn)].done->synchronize();
+std::span<const int32_t> DecodeStep::found(int turn, const std::atomic<bool>* cancel) {
+  turns_[static_cast<size_t>(turn)].done->synchronize(cancel);
   return list(turn, 0);
 }
 

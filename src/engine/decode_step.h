@@ -40,15 +40,15 @@ class DecodeStep {
   // The host's list [S] for the next step, to be filled before it. The ids are there where it follows a step of
   // run_greedy and takes what that one finds; else wait_all() comes before.
   std::span<int32_t> next(Input input) { return list(turn_, input + 1); }
-  void wait_all();
+  void wait_all(const std::atomic<bool>* cancel = nullptr);  // throws Error kInterrupted, as Event::synchronize
 
   // Enqueues the step: its lists, and what changed in its page tables [S, M] by group, go to the device, compute()
   // gives the results of one of both plans, and those of run_greedy come to the host. Returns the logits.
   Tensor enqueue(const std::vector<std::vector<int32_t>>& tables, const std::function<std::vector<Tensor>()>& compute);
   // The turn whose found() has the result of the step that was enqueued last.
   int turn() const { return turn_; }
-  // Waits for that step alone. Its largest_ids(), until two more steps are enqueued.
-  std::span<const int32_t> found(int turn);
+  // Waits for that step alone, as Event::synchronize. Its largest_ids(), until two more steps are enqueued.
+  std::span<const int32_t> found(int turn, const std::atomic<bool>* cancel);
 
  private:
   // Pinned memory: what a step found, the lists for the step after it, beginning with its ids, and that one's page

@@ -58,8 +58,8 @@ int64_t Runner::prompt_chunk() const {
 std::span<const float> Runner::step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
   std::span<const float> logits;
   run_step(
-      chunks, cancel, [&] { logits = host(decode(chunks, cancel), std::ssize(chunks)); },
-      [&](const Tensor& result, int64_t rows) { logits = host(result, rows); });
+      chunks, cancel, [&] { logits = host(decode(chunks, cancel), std::ssize(chunks), cancel); },
+      [&](const Tensor& result, int64_t rows) { logits = host(result, rows, cancel); });
   return logits;
 }
 
@@ -68,16 +68,16 @@ std::span<const int32_t> Runner::step_greedy(std::span<const Chunk> chunks, cons
   std::span<const int32_t> ids;
   run_step(
       chunks, cancel, [&] { ids = decode_greedy(chunks, goes_on, cancel); },
-      [&](const Tensor& logits, int64_t rows) { ids = largest(logits, rows); });
+      [&](const Tensor& logits, int64_t rows) { ids = largest(logits, rows, cancel); });
   return ids;
 }
 
-bool Runner::find_largest(const Tensor& logits, int64_t rows) {
+bool Runner::find_largest(const Tensor& logits, int64_t rows, const std::atomic<bool>* cancel) {
   if (engine_->state_->device->host_accessible()) return false;
   const Tensor found = largest_ids(logits);
   eval(std::span(&found, 1));
   const auto count = static_cast<size_t>(rows);
-  const void* const memory = on_host(found.state().storage.get(), count * sizeof(int32_t));
+  const void* const memory = on_host(found.state().storage.get(), count * sizeof(int32_t), cancel);
   if (!take_found({static_cast<const int32_t*>(memory), count})) return false;
   logits_ = logits;
   return true;
@@ -89,10 +89,10 @@ bool Runner::take_found(std::span<const int32_t> ids) {
   return true;
 }
 
-std::span<const int32_t> Runner::largest(const Tensor& logits, int64_t rows) {
+std::span<const int32_t> Runner::largest(const Tensor& logits, int64_t rows, const std::atomic<bool>* cancel) {
   greedy_.clear();
-  if (!logits.defined() || find_largest(logits, rows)) return greedy_;
-  const std::span<const float> all = host(logits, rows);
+  if (!logits.defined() || find_largest(logits, rows, cancel)) return greedy_;
+  const std::span<const float> all = host(logits, rows, cancel);
   const auto row = static_cast<size_t>(engine_->state_->facts.vocabulary);
   for (size_t at = 0; at < all.size(); at += row) greedy_.push_back(sampling::argmax(all.subspan(at, row)));
   return greedy_;
@@ -411,23 +411,36 @@ Tensor Runner::run_traced(llm::Step step, const std::atomic<bool>* cancel) {
   return computed(shared.model->head(x), "logits");
 }
 
-std::span<const float> Runner::host(const Tensor& logits, int64_t rows) {
+std::span<const float> Runner::host(const Tensor& logits, int64_t rows, const std::atomic<bool>* cancel) {
   Device& device = *engine_->state_->device;
   logits_ = logits;
   if (!logits.defined()) return {};
   const auto count = static_cast<size_t>(rows * engine_->state_->facts.vocabulary);
   const void* const memory = logits.state().storage.get();
   if (device.host_accessible()) return {static_cast<const float*>(memory), count};
-  return {static_cast<const float*>(on_host(memory, count * sizeof(float))), count};
+  return {static_cast<const float*>(on_host(memory, count * sizeof(float), cancel)), count};
 }
 
-const void* Runner::on_host(const void* memory, size_t bytes) {
+// Memory that a copy may still be written to is nobody else's before.
+Runner::~Runner() {
+  if (!host_is_late_) return;
+  try {
+    engine_->state_->device->synchronize();
+  } catch (const Error&) {
+    // The device failed: it writes nothing more.
+  }
+}
+
+const void* Runner::on_host(const void* memory, size_t bytes, const std::atomic<bool>* cancel) {
   Device& device = *engine_->state_->device;
   if (host_bytes_ < bytes) {
+    if (host_is_late_) device.synchronize();
     host_memory_ = device.allocate_host(bytes);
     host_bytes_ = bytes;
   }
-  device.copy_to_host(host_memory_.get(), memory, bytes);
+  host_is_late_ = true;
+  device.copy_to_host(host_memory_.get(), memory, bytes, cancel);
+  host_is_late_ = false;
   return host_memory_.get();
 }
 

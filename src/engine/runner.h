@@ -39,6 +39,9 @@ struct Chunk {
 class Runner {
  public:
   explicit Runner(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
+  ~Runner();
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
 
   const std::shared_ptr<Engine>& engine() const { return engine_; }
   int64_t prompt_chunk() const;  // tokens of prompts that the device computes well in one step, of all sequences
@@ -110,15 +113,15 @@ class Runner {
   static bool has_one_rotation(std::span<Sequence* const> sequences);
   // forward() of parts whose sequences may have different rotations.
   Tensor forward_each_rotation(std::span<const Part> parts, const std::atomic<bool>* cancel);
-  std::span<const int32_t> largest(const Tensor& logits, int64_t rows);
+  std::span<const int32_t> largest(const Tensor& logits, int64_t rows, const std::atomic<bool>* cancel);
   // Fills greedy_ on a device with its own memory; false where the logits have to come to the host.
-  bool find_largest(const Tensor& logits, int64_t rows);
+  bool find_largest(const Tensor& logits, int64_t rows, const std::atomic<bool>* cancel);
   bool take_found(std::span<const int32_t> ids);  // false where one is -1
   void compute_again(std::span<Sequence* const> sequences, const std::atomic<bool>* cancel);
   Tensor answer_texts(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);  // of an encoder-decoder
   Tensor answer(const Chunk& chunk, const std::atomic<bool>* cancel);
   // The step of their size, with their ids.
-  DecodeStep& begin_decode(std::span<const Chunk> chunks);
+  DecodeStep& begin_decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
   // Its other inputs, `after` tokens behind those that the sequences hold. Returns the page tables.
   std::vector<std::vector<int32_t>> fill_places(DecodeStep& step, std::span<const Chunk> chunks, int64_t after);
   Tensor decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
@@ -137,9 +140,9 @@ class Runner {
   void compute(std::span<const Tensor> wanted, const std::atomic<bool>* cancel);
   Tensor run_model(const llm::Step& step, const std::atomic<bool>* cancel);
   Tensor run_traced(llm::Step step, const std::atomic<bool>* cancel);
-  std::span<const float> host(const Tensor& logits, int64_t rows);
+  std::span<const float> host(const Tensor& logits, int64_t rows, const std::atomic<bool>* cancel);
   // A copy in pinned memory, valid until the next one.
-  const void* on_host(const void* memory, size_t bytes);
+  const void* on_host(const void* memory, size_t bytes, const std::atomic<bool>* cancel);
 
   std::shared_ptr<Engine> engine_;
   const Trace* trace_ = nullptr;  // of append_traced()
@@ -150,6 +153,7 @@ class Runner {
   // The step's result on the host, where the device's memory is not the host's.
   std::shared_ptr<void> host_memory_;
   size_t host_bytes_ = 0;
+  bool host_is_late_ = false;    // a copy to it was not waited for
   std::vector<int32_t> greedy_;  // of step_greedy()
   int64_t steps_queued_before_ = 0;
 };

@@ -86,7 +86,7 @@ std::span<const float> Runner::run_tree(Sequence& sequence, std::span<const int3
     std::vector<const Sequence*> branches;
     for (size_t b = 0; b < texts.size(); ++b) branches.push_back(&branch(b));
     const auto rows = std::ssize(tokens) + std::ssize(tree.nodes);
-    const std::span<const float> logits = host(forward_tree(branches, tokens, tree, cancel), rows);
+    const std::span<const float> logits = host(forward_tree(branches, tokens, tree, cancel), rows, cancel);
     shared.files.require_unchanged();
     for (size_t b = 0; b < texts.size(); ++b) {
       branch(b).tokens_.insert(branch(b).tokens_.end(), texts[b].begin(), texts[b].end());

@@ -77,11 +77,11 @@ std::string describe_end(int status) {
 std::string read_note(int note) {
   std::array<char, 4096> text;
   const ssize_t got = ::pread(note, text.data(), text.size(), 0);
-  std::string line(text.data(), got > 0 ? static_cast<size_t>(got) : 0);
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < ' ') c = ' ';
-  }
-  return line;
+  std::string_view line(text.data(), got > 0 ? static_cast<size_t>(got) : 0);
+  line = line.substr(0, line.find('\n'));
+  constexpr std::string_view kProgram = "gabbro: ";
+  if (line.starts_with(kProgram)) line.remove_prefix(kProgram.size());
+  return std::string(line);
 }
 
 }  // namespace

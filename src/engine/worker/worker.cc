@@ -34,7 +34,7 @@ Worker::~Worker() {
   if (process_ == nullptr) return;
   outgoing_ += encode(Shutdown{});
   flush();
-  process_->end(kRegularEnd);
+  process_->end(abandoned_.empty() ? kRegularEnd : std::chrono::milliseconds(0));  // one that hangs does not react
 }
 
 void Worker::start() {
@@ -244,7 +244,9 @@ void Worker::lose(const std::string& why) {
     give_up(DeviceLost(
         fmt::format("the engine was lost {} times without an answer, and is not started again: {}", restarts_, cause)));
   } else {
-    if (options_.on_notice) options_.on_notice(fmt::format("the engine is started again: {}", cause));
+    // Requests that were lost get the cause.
+    if (options_.on_notice)
+      options_.on_notice("the engine is started again" + (lost.empty() ? ": " + cause : std::string()));
     try {
       start();
     } catch (const Error& error) {

@@ -19,9 +19,11 @@
 
 namespace gabbro::worker {
 
+inline constexpr int kMostRestarts = 3;
+
 struct WorkerOptions {
   std::vector<std::string> command;                     // that runs run_child(): the program and its arguments
-  int most_restarts = 3;                                // one after another without an answer in between
+  int most_restarts = kMostRestarts;                    // one after another without an answer in between
   std::function<void(double)> on_progress{};            // of the first load: the fraction that is loaded
   std::function<void(const std::string&)> on_notice{};  // a line about a restart
 };
