@@ -58,10 +58,8 @@ class Answers {
     }
   }
 
-  int exit_code() const {
-    if (canceled_) return static_cast<int>(ErrorCode::kInterrupted);
-    return failed_ > 0 ? static_cast<int>(ErrorCode::kFailed) : 0;
-  }
+  bool canceled() const { return canceled_; }
+  int exit_code() const { return failed_ > 0 ? static_cast<int>(ErrorCode::kFailed) : 0; }
 
  private:
   Json start_of(size_t index) const {
@@ -146,6 +144,7 @@ int answer_all(const std::shared_ptr<ModelService>& model, const std::string& fi
   while (model->step(cancelable.flag())) {
   }
   answers.print_end(std::chrono::duration<double>(Clock::now() - start).count(), model->facts());
+  if (answers.canceled()) exit_interrupted();
   return answers.exit_code();
 }
 

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 
 #include "src/base/error.h"
 
@@ -41,6 +42,11 @@ Cancelable::~Cancelable() { g_cancelable = false; }
 
 const std::atomic<bool>* Cancelable::flag() const { return &g_canceled; }
 bool Cancelable::canceled() const { return g_canceled; }
+
+void exit_interrupted() {
+  std::fflush(nullptr);
+  ::_exit(static_cast<int>(ErrorCode::kInterrupted));
+}
 
 bool wait_for_input(int descriptor) {
   // Between the look at the flag and the wait no signal may slip through: it is held back until poll waits.

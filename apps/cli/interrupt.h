@@ -20,6 +20,10 @@ class Cancelable {
   bool canceled() const;
 };
 
+// Ends the program with code 130, after its output is written, and without closing devices: one that hangs would never
+// be closed.
+[[noreturn]] void exit_interrupted();
+
 // Inside a Cancelable: waits until `descriptor` has something to read. False on Ctrl-C, also where that came before.
 bool wait_for_input(int descriptor);
 

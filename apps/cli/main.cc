@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <new>
 #include <span>
 #include <string_view>
@@ -37,11 +36,6 @@ int fail(const Error& error) {
   report("error", error.what());
   if (!error.hint().empty()) report("hint", error.hint());
   return static_cast<int>(error.code());
-}
-
-[[noreturn]] void leave(int code) {
-  std::fflush(nullptr);
-  ::_exit(code);
 }
 
 int run_program(int argc, char** argv) {
@@ -90,14 +84,10 @@ int main(int argc, char** argv) {
   set_progress_sink(cli::say_progress);
   try {
     if (debug) cli::log_skipped_plugins();
-    const int code = cli::run_program(argc, argv);
-    // A device that hangs would keep what follows from its end.
-    if (code == static_cast<int>(ErrorCode::kInterrupted)) cli::leave(code);
-    return code;
+    return cli::run_program(argc, argv);
   } catch (const Error& error) {
     // No message: the user pressed Ctrl-C.
-    if (error.code() != ErrorCode::kInterrupted) return cli::fail(error);
-    cli::leave(static_cast<int>(error.code()));
+    return error.code() == ErrorCode::kInterrupted ? static_cast<int>(error.code()) : cli::fail(error);
   } catch (const cli::OutputClosed&) {
     return cli::kFailure;
   } catch (const std::bad_alloc&) {

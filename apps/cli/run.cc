@@ -83,7 +83,8 @@ int answer_once(Conversation& conversation, const std::string& prompt, const Run
   if (const std::string cut = describe_cut(result, o.generation.generate, facts); !cut.empty()) note(o, cut);
   if (o.stats || o.common.verbose()) report_speed(result, o.generation.generate.sampler.seed);
   if (!o.common.json && o.common.log_level != "error") say(describe_streaming(facts, model.streaming_work()));
-  return result.stop_reason == StopReason::kCanceled ? static_cast<int>(ErrorCode::kInterrupted) : 0;
+  if (result.stop_reason == StopReason::kCanceled) exit_interrupted();
+  return 0;
 }
 
 int run(RunOptions& o, const InputFiles& inputs) {
