@@ -9,7 +9,7 @@
 
 namespace gabbro::gpu {
 
-// Gets the lines about long waits, from any thread; null: nobody does.
+// Gets the lines about long waits, from any thread; null: they are dropped.
 void set_reporter(void (*report)(const char* line));
 
 // The pauses of one wait: while (!api::is_done(queue)) waiter.pause();

@@ -1,4 +1,4 @@
-// What devices have to say besides their results: the names of the last launches, for the message of a fault, and lines
+// Reports of devices besides their results: the names of the last launches, for the message of a fault, and lines
 // for the user, such as a wait without progress. The library prints nothing and installs no signal handler; programs
 // do.
 #pragma once

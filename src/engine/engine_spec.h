@@ -16,7 +16,7 @@ struct DraftSpec {
   bool no_lookup = false;  // not even where weights are streamed
 };
 
-// Of the options the observer, the progress function and the chat template are left to the process that loads.
+// The observer, the progress function and the chat template in the options belong to one process.
 struct EngineSpec {
   std::string path;
   LoadOptions options{};

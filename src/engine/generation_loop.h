@@ -1,5 +1,5 @@
-// The loop that answers requests, whoever drives it: requests come at any time, and each gets its events on a channel.
-// Scheduler and SerialLoop run on an engine of this process, worker::Worker on one in another process.
+// The loop that answers requests, whichever program drives it: they come at any time, and each has a channel for
+// events. Scheduler and SerialLoop run on an engine of this process, worker::Worker on one in another process.
 #pragma once
 
 #include <atomic>
@@ -29,8 +29,8 @@ void check_request(const GenerationRequest& request, const ModelFacts& facts, co
 class Channel {
  public:
   virtual ~Channel() = default;
-  virtual void started() {}               // it is no longer waiting
-  virtual void text(std::string_view) {}  // whole characters, as soon as they are certain
+  virtual void started() {}                          // it is no longer waiting
+  virtual void text(std::string_view) {}             // whole characters, as soon as they are certain
   virtual void finished(GenerateResult result) = 0;  // also of a request that was canceled
   virtual void failed(const Error& error) = 0;
 };

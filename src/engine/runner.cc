@@ -421,7 +421,7 @@ std::span<const float> Runner::host(const Tensor& logits, int64_t rows, const st
   return {static_cast<const float*>(on_host(memory, count * sizeof(float), cancel)), count};
 }
 
-// Memory that a copy may still be written to is nobody else's before.
+// Memory that a copy may still be written to is not freed before.
 Runner::~Runner() {
   if (!host_is_late_) return;
   try {

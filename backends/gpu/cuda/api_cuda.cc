@@ -86,17 +86,16 @@ class Driver {
   void check(CUresult result, const char* doing) const {
     if (result == CUDA_SUCCESS) return;
     const StatusCode code = result == CUDA_ERROR_OUT_OF_MEMORY ? StatusCode::kOutOfMemory
-                            : is_lost(result)                    ? StatusCode::kLost
-                                                                 : StatusCode::kFailed;
+                            : is_lost(result)                  ? StatusCode::kLost
+                                                               : StatusCode::kFailed;
     throw ApiError(code, failure_of(result, doing));
   }
 
-  // Of a query: false while work is under way. Throws as check.
+  // The result of a query: false while work is under way. Throws as check.
   bool is_done(CUresult result, const char* doing) const {
     if (result == CUDA_ERROR_NOT_READY) return false;
     // A fault that the driver has no name for.
-    if (result == CUDA_ERROR_UNKNOWN)
-      throw ApiError(StatusCode::kLost, fmt::format("cuda: {}: unknown error", doing));
+    if (result == CUDA_ERROR_UNKNOWN) throw ApiError(StatusCode::kLost, fmt::format("cuda: {}: unknown error", doing));
     check(result, doing);
     return true;
   }

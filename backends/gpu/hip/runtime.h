@@ -47,7 +47,7 @@ class Runtime {
 
   // Throws ApiError where `result` is a failure, naming what was done.
   void check(hipError_t result, const std::string& doing) const;
-  // Of a query: false while work is under way. Throws as check.
+  // The result of a query: false while work is under way. Throws as check.
   bool is_done(hipError_t result, const std::string& doing) const;
   hipDeviceProp_t properties(int device) const;
   int version() const;  // 70253211 of HIP 7.2.53211

@@ -121,7 +121,7 @@ void Server::receive_all() {
     for (const auto& [ticket, own] : own_) model_->cancel(own);  // those there are only with a model
   }
   std::this_thread::sleep_for(kLastWork);
-  ::_exit(0);  // the engine hangs, or loads a model that nobody waits for
+  ::_exit(0);  // the engine hangs, or loads a model in vain
 }
 
 // True where the loop knows it: a request that has not been added yet is canceled in its turn.

@@ -16,10 +16,10 @@ namespace gabbro::worker {
 
 // Raised with each change of a message: both ends refuse another one.
 inline constexpr uint16_t kProtocolVersion = 1;
-// Of the longest message; a prompt of a million tokens has 4 MB.
+// The longest message; a prompt of a million tokens has 4 MB.
 inline constexpr uint32_t kMaxMessageBytes = uint32_t{64} << 20;
 
-// What a message says of an error.
+// An error, as a message has it.
 struct Fault {
   ErrorCode code = ErrorCode::kFailed;
   std::string message, hint;
@@ -27,7 +27,7 @@ struct Fault {
 Fault fault_of(const Error& error);
 Error error_of(const Fault& fault);
 
-// Of what is loaded, where the program cannot see it in the model's file.
+// Facts that the program cannot see in the model's file.
 struct LoadedFacts {
   ModelFacts model;
   uint64_t device_memory = 0;  // bytes that the device has in all

@@ -146,7 +146,7 @@ TEST(Messages, HeadersAreChecked) {
   bytes[6] = 99;
   EXPECT_EQ(refusal(bytes), "message 99 is not known");
   bytes = encode(Cancel{1});
-  bytes[3] = '\x7f';  // before so many bytes are there
+  bytes[3] = '\x7f';  // before those bytes are there
   EXPECT_EQ(refusal(bytes), "a message has 2130706440 bytes, more than 67108864");
   EXPECT_FALSE(decoded(encode(Cancel{1}).substr(0, 15)));
   EXPECT_THROW(encode(Text{1, std::string(kMaxMessageBytes, 'x')}), Error);

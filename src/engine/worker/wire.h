@@ -107,7 +107,7 @@ class Decoder {
   template <class T>
   requires std::is_class_v<T>
   void read(T& value) { fields(*this, value); }
-  // Of elements of at least a byte each.
+  // A count of elements of at least a byte each.
   size_t read_count() {
     uint32_t count = 0;
     read(count);

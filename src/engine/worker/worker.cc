@@ -14,7 +14,7 @@ namespace gabbro::worker {
 namespace {
 
 constexpr std::chrono::milliseconds kStep{50};     // within which a cancel flag is seen
-constexpr std::chrono::milliseconds kAnswer{100};  // for the process to give back a request that is canceled
+constexpr std::chrono::milliseconds kAnswer{100};  // for the process to end a request that is canceled
 constexpr std::chrono::seconds kHung{10};          // after which a process that did not is replaced
 constexpr std::chrono::milliseconds kRegularEnd{3000};
 constexpr std::chrono::milliseconds kEndAfterLoss{1000};
@@ -149,7 +149,7 @@ bool Worker::poll(std::chrono::milliseconds limit) {
   return !entries_.empty();
 }
 
-// What the socket takes; the rest goes later. A process that is gone is noticed by receive().
+// Sends as much as the socket takes; the rest goes later. A process that is gone is noticed by receive().
 void Worker::flush() {
   while (process_ != nullptr && !outgoing_.empty()) {
     const ssize_t sent = ::send(process_->socket(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL);

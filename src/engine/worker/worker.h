@@ -1,4 +1,4 @@
-// An engine in a process of its own, for devices whose faults end the process or kill every later call: the program
+// An engine in a separate process, for devices whose faults end the process or kill every later call: the program
 // lives on, fails the requests that were lost, starts the worker again and gives it those that waited.
 #pragma once
 
@@ -41,10 +41,10 @@ class Worker final : public GenerationLoop {
   const LoadedFacts& loaded() const { return loaded_; }
   StreamingWork streaming_work() const { return work_; }  // after the last answer
 
-  // Where the process is not coming back, the channel gets the reason.
+  // If the process is not coming back, the channel gets the reason.
   Ticket add(GenerationRequest request, std::shared_ptr<Channel> channel) override;
   void cancel(Ticket ticket) override;
-  // Waits up to 50 ms for events, and delivers them. A request that is canceled and that the process does not give back
+  // Waits up to 50 ms for events, and delivers them. A request that is canceled and that the process does not end
   // within 100 ms ends with the text that came so far; a process that does not react for 10 s is replaced.
   bool step(const std::atomic<bool>* cancel = nullptr) override;
 

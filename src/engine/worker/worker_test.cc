@@ -85,8 +85,8 @@ TEST_F(WorkerTest, ProcessesThatDoNotServeSaySo) {
             "loading model.gguf: the engine's process ended with signal 6 (Aborted)");
   EXPECT_EQ(load_error(*start("echo what is this >&3; sleep 30")),
             "loading model.gguf: the engine's process cannot be understood: a message is of version 8297, expected 1");
-  write("refused", {LoadFailed{{ErrorCode::kBadInput, "model.gguf: is no model", ""}}});
-  EXPECT_EQ(load_error(*start("say refused; sleep 30")), "model.gguf: is no model");
+  write("refused", {LoadFailed{{ErrorCode::kBadInput, "model.gguf: is damaged", ""}}});
+  EXPECT_EQ(load_error(*start("say refused; sleep 30")), "model.gguf: is damaged");
   write("wrong", {Cancel{1}});
   EXPECT_EQ(load_error(*start("say wrong; sleep 30")),
             "loading model.gguf: the engine's process sent a message of the wrong kind");
