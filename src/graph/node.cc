@@ -1,6 +1,7 @@
 #include "src/graph/node.h"
 
 #include <atomic>
+#include <cstring>
 
 #include "src/backend/device.h"
 #include "src/base/error.h"
@@ -11,17 +12,19 @@ namespace gabbro {
 
 void Attributes::set(const char* name, Value value) {
   for (auto& entry : entries_) {
-    if (std::string_view(entry.first) == name) {
+    if (std::strcmp(entry.first, name) == 0) {
       entry.second = std::move(value);
       return;
     }
   }
+  constexpr size_t kUsual = 4;  // the lengths of a shape, one by one, take one allocation then
+  if (entries_.capacity() == 0) entries_.reserve(kUsual);
   entries_.emplace_back(name, std::move(value));
 }
 
 const Attributes::Value& Attributes::at(std::string_view name) const {
   for (const auto& entry : entries_) {
-    if (entry.first == name) return entry.second;
+    if (entry.first == name.data() || entry.first == name) return entry.second;
   }
   throw failed("internal: an op lacks its attribute '{}'", name);
 }
@@ -71,13 +74,17 @@ bool is_large(std::span<const Tensor> tensors) {
     if (tensor.shape().elements() >= kLargeElements) return true;
   return false;
 }
+
 }  // namespace
+
 void set_observer(const Observer* observer) { the_observer = observer; }
 const Observer* observer() { return the_observer; }
 uint64_t nodes_recorded() { return recorded; }
 
-std::vector<Tensor> record_all(const Op& op, std::vector<Tensor> inputs, Attributes attributes,
-                               std::shared_ptr<Device> device) {
+namespace {
+
+std::shared_ptr<Node> make_node(const Op& op, std::vector<Tensor> inputs, Attributes attributes,
+                                std::shared_ptr<Device> device) {
   for (const Tensor& input : inputs) {
     if (!input.defined()) throw bad_input("[{}] an input is not a tensor", op.name);
     if (device == nullptr) device = input.device();
@@ -92,24 +99,46 @@ std::vector<Tensor> record_all(const Op& op, std::vector<Tensor> inputs, Attribu
   node->op = &op;
   node->attributes = std::move(attributes);
   node->inputs = std::move(inputs);
-  node->device = device;
+  node->device = std::move(device);
   node->outputs = op.infer(Args{node->inputs, node->attributes});
-  std::vector<Tensor> outputs;
-  for (size_t i = 0; i < node->outputs.size(); ++i) {
-    auto state = std::make_shared<TensorState>();
-    state->spec = node->outputs[i];
-    state->device = device;
-    state->node = node;
-    state->output = static_cast<int>(i);
-    outputs.emplace_back(std::move(state));
-  }
+  return node;
+}
+
+Tensor pending_output(const std::shared_ptr<Node>& node, size_t output) {
+  auto state = std::make_shared<TensorState>();
+  state->spec = node->outputs[output];
+  state->device = node->device;
+  state->node = node;
+  state->output = static_cast<int>(output);
+  return Tensor(std::move(state));
+}
+
+void announce(const std::shared_ptr<Node>& node, std::span<const Tensor> outputs) {
   record_history(node, outputs);
   if (the_observer != nullptr && (is_large(outputs) || is_large(node->inputs))) the_observer->recorded(node, outputs);
+}
+
+std::vector<Tensor> pending_outputs(const std::shared_ptr<Node>& node) {
+  std::vector<Tensor> outputs;
+  outputs.reserve(node->outputs.size());
+  for (size_t i = 0; i < node->outputs.size(); ++i) outputs.push_back(pending_output(node, i));
+  announce(node, outputs);
   return outputs;
 }
 
+}  // namespace
+
+std::vector<Tensor> record_all(const Op& op, std::vector<Tensor> inputs, Attributes attributes,
+                               std::shared_ptr<Device> device) {
+  return pending_outputs(make_node(op, std::move(inputs), std::move(attributes), std::move(device)));
+}
+
 Tensor record(const Op& op, std::vector<Tensor> inputs, Attributes attributes, std::shared_ptr<Device> device) {
-  return record_all(op, std::move(inputs), std::move(attributes), std::move(device)).front();
+  const std::shared_ptr<Node> node = make_node(op, std::move(inputs), std::move(attributes), std::move(device));
+  if (node->outputs.size() > 1) return pending_outputs(node).front();
+  Tensor output = pending_output(node, 0);
+  announce(node, std::span(&output, 1));
+  return output;
 }
 
 }  // namespace gabbro

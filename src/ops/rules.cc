@@ -36,7 +36,11 @@ Tensor record_binary(const Op& op, const Tensor& a, const Tensor& b, std::initia
   const auto [x, y] = promoted(op.name, a, b);
   require_dtype(op.name, x, dtypes);
   const Shape shape = broadcast_shapes(op.name, a.shape(), b.shape());
-  return record(op, {broadcast_if_needed(x, shape), broadcast_if_needed(y, shape)});
+  std::vector<Tensor> inputs;  // without the copies of an initializer list
+  inputs.reserve(2);
+  inputs.push_back(broadcast_if_needed(x, shape));
+  inputs.push_back(broadcast_if_needed(y, shape));
+  return record(op, std::move(inputs));
 }
 
 Tensor broadcast_if_needed(const Tensor& x, const Shape& shape) {

@@ -14,7 +14,8 @@ namespace {
 constexpr const char* kLengths[] = {"0", "1", "2", "3", "4", "5"};
 
 Attributes shape_attributes(const Shape& shape) {
-  Attributes attributes{{"rank", int64_t{shape.rank()}}};
+  Attributes attributes;
+  attributes.set("rank", int64_t{shape.rank()});
   for (int axis = 0; axis < shape.rank(); ++axis) attributes.set(kLengths[axis], shape[axis]);
   return attributes;
 }
@@ -23,6 +24,13 @@ std::vector<int64_t> lengths_of(const Attributes& attributes) {
   std::vector<int64_t> lengths(static_cast<size_t>(attributes.integer("rank")));
   for (size_t axis = 0; axis < lengths.size(); ++axis) lengths[axis] = attributes.integer(kLengths[axis]);
   return lengths;
+}
+
+Shape shape_of(const Attributes& attributes) {
+  std::array<int64_t, Shape::kMaxRank> lengths{};
+  const auto rank = static_cast<size_t>(attributes.integer("rank"));
+  for (size_t axis = 0; axis < rank; ++axis) lengths[axis] = attributes.integer(kLengths[axis]);
+  return Shape(std::span<const int64_t>(lengths.data(), rank));
 }
 
 // Inverse of `slice`: the part at its position in a tensor of this shape, zeros elsewhere.
@@ -54,14 +62,14 @@ Tensor among_zeros(const Tensor& part, const Shape& shape, int axis, int64_t sta
 
 const Op kReshape = {
     .name = "reshape",
-    .infer = [](const Args& a) { return result(Shape(lengths_of(a.attributes)), a[0].dtype()); },
+    .infer = [](const Args& a) { return result(shape_of(a.attributes), a[0].dtype()); },
     .view = [](const Layout& input, const Shape& shape, const Attributes&) { return reshape_layout(input, shape); },
     .gradient = [](const GradientArgs& a) -> Gradients { return {reshape(a.gradients[0], a[0].shape())}; },
 };
 
 const Op kBroadcast = {
     .name = "broadcast_to",
-    .infer = [](const Args& a) { return result(Shape(lengths_of(a.attributes)), a[0].dtype()); },
+    .infer = [](const Args& a) { return result(shape_of(a.attributes), a[0].dtype()); },
     .view = [](const Layout& input, const Shape& shape, const Attributes&) -> std::optional<Layout> {
       return broadcast_layout(input, shape);
     },

@@ -207,6 +207,8 @@ class InlineTracer {
     std::ranges::sort(scratch_.nodes, {}, &Node::sequence);
     for (size_t i = 0; i < scratch_.nodes.size(); ++i) number_of(scratch_.nodes[i]) = static_cast<int>(i);
     add_unread();
+    constexpr size_t kUsualParameters = 8;
+    traced_.parameters.reserve(kUsualParameters);
     scratch_.key.number(SIZE_MAX);  // no program has as many parameters
     scratch_.key.number(scratch_.nodes.size());
     if (!write_nodes()) return std::nullopt;

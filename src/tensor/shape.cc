@@ -134,8 +134,9 @@ std::optional<Layout> reshape_layout(const Layout& layout, const Shape& shape) {
 }
 
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
+  if (b.rank() == 0 || a == b) return a;
   const int rank = std::max(a.rank(), b.rank());
-  std::vector<int64_t> lengths(static_cast<size_t>(rank), 1);
+  std::array<int64_t, Shape::kMaxRank> lengths{};
   for (int i = 1; i <= rank; ++i) {
     const int64_t x = i <= a.rank() ? a[a.rank() - i] : 1;
     const int64_t y = i <= b.rank() ? b[b.rank() - i] : 1;
@@ -144,7 +145,7 @@ Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b) {
     }
     lengths[static_cast<size_t>(rank - i)] = x == 1 ? y : x;
   }
-  return Shape(lengths);
+  return Shape(std::span<const int64_t>(lengths.data(), static_cast<size_t>(rank)));
 }
 
 }  // namespace gabbro
