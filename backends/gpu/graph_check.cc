@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <barrier>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -124,13 +125,15 @@ class Chain {
 };
 
 // The work of one thread.
-GraphCheck check_chain(api::Context* context, const api::Function* step, uint32_t seed, Clock::time_point end) {
+GraphCheck check_chain(api::Context* context, const api::Function* step, uint32_t seed, Clock::time_point end,
+                       std::barrier<>& captures) {
   GraphCheck check;
   Chain chain(context, step, seed);
   auto start = Clock::now();
   if (chain.run(kDirect, false))
     throw ApiError(abi::StatusCode::kFailed, "dependent launches compute something else than the host");
   check.launched = seconds_since(start) / (kDirect * kLaunches);
+  captures.arrive_and_wait();  // both at the same time
   try {
     chain.capture();
     start = Clock::now();
@@ -158,14 +161,16 @@ GraphCheck check_graphs(api::Context* context, const api::Function* step) {
   const auto end = Clock::now() + kLimit;
   std::array<GraphCheck, 2> checks;
   std::array<std::exception_ptr, 2> failures;
+  std::barrier<> captures(2);
   {
     std::array<std::jthread, 2> threads;
     for (size_t i = 0; i < threads.size(); ++i) {
       threads[i] = std::jthread([&, i] {
         try {
-          checks[i] = check_chain(context, step, static_cast<uint32_t>(1000 * i), end);
+          checks[i] = check_chain(context, step, static_cast<uint32_t>(1000 * i), end, captures);
         } catch (...) {
           failures[i] = std::current_exception();
+          captures.arrive_and_drop();
         }
       });
     }
