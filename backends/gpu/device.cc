@@ -99,6 +99,8 @@ GraphPolicy::Source GpuDevice::graph_source() {
                   const std::lock_guard lock(making_);
                   step = api::find_function(module_, "graph_step");
                 }
+                if (step == nullptr)
+                  throw ApiError(abi::StatusCode::kFailed, "the device's code object has no kernel 'graph_step'");
                 return check_graphs(context_.get(), step);
               }};
 }
