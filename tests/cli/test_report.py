@@ -5,9 +5,11 @@ import os
 import pathlib
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest.mock
 
 import support
@@ -17,6 +19,7 @@ sys.dont_write_bytecode = True
 TREES = ROOT / "tests" / "data" / "sysfs"
 TOOL = ROOT / "tools" / "report"
 RUNTIMES = support.BUILD / "tests" / "runtimes"
+EMULATED = support.BUILD / "lib" / "emulated_hip"  # tests/emulated_hip, where it is built
 PARTS = ["machine", "hip", "devices", "kernels", "ranges", "copies", "copies_no_sdma", "graphs", "litmus", "speed", "model"]
 VARIABLES = ["GABBRO_DEVICE", "LD_LIBRARY_PATH", "ROCM_PATH", "HIP_PATH", "GABBRO_HIP_PATH", "HSA_OVERRIDE_GFX_VERSION",
              "VIRTUAL_ENV", "CONDA_PREFIX", "GABBRO_PLUGIN_PATH", "GABBRO_SYSFS_ROOT"]
@@ -117,6 +120,46 @@ class Report(TestCase):
         self.assertEqual(parts["hip"]["state"], "failed")
         self.assertIn("no end within 18", parts["hip"]["message"])
         self.assertEqual(parts["devices"]["state"], "ok")
+
+    @unittest.skipUnless((support.BUILD / "lib" / "libgabbro_sim.so").is_file(), "needs the simulator")
+    def test_a_fault_and_ctrl_c(self):
+        plugins = ("libgabbro_cpu.so", "libgabbro_sim.so", "gabbro_probe")
+        parts, files = self.report("--device", "sim:0", "--faults", "--yes", "--limit", "30", plugins=plugins,
+                                   GABBRO_SYSFS_ROOT=str(TREES / "no_gpu"))
+        self.assertIn(parts["fault"]["state"], ("ok", "crashed"))
+        self.assertIn('"step":"fault"', files["fault.jsonl"])
+        self.assertEqual(parts["after_fault"]["state"], "ok")
+        self.assertEqual([json.loads(line)["error"] for line in files["after_fault.jsonl"].splitlines()], ["", ""])
+        self.archive.unlink()
+        environment = {**os.environ, "GABBRO_PLUGIN_PATH": self.plugins(*plugins), "GABBRO_SYSFS_ROOT": str(TREES / "no_gpu")}
+        running = subprocess.Popen([support.PROGRAM, "doctor", "--report", self.archive, "--device", "sim:0"], env=environment,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in running.stderr:
+            if line.startswith("devices"):
+                break
+        time.sleep(0.5)
+        running.send_signal(signal.SIGINT)
+        out, _ = running.communicate(timeout=60)
+        self.assertEqual(running.returncode, 130, out)
+        states = {part["part"]: part["state"] for part in json.loads(self.files()["manifest.json"])["parts"]}
+        self.assertEqual((states["machine"], states["model"]), ("ok", "stopped"))
+
+    @unittest.skipUnless(EMULATED.is_dir() and (support.BUILD / "lib" / "libgabbro_rocm.so").is_file(), "needs the emulated HIP runtime")
+    def test_emulated_cards(self):
+        traces = []
+        for card, limit in (("gfx1100", 150), ("gfx1100", 150), ("gfx942", 40), ("gfx1151", 40)):
+            parts, files = self.report("--limit", str(limit), plugins=("libgabbro_cpu.so", "libgabbro_rocm.so", "gabbro_probe"),
+                                       GABBRO_SYSFS_ROOT=str(TREES / "no_gpu"), LD_LIBRARY_PATH=str(EMULATED), EMULATED_GPUS=card)
+            self.assertEqual({parts[name]["state"] for name in ("machine", "hip", "devices", "ranges")}, {"ok"}, parts)
+            self.assertIn(f"({card})", self.tool())
+            self.assertTrue(self.tool("--card").startswith(f'{{"{card}", "{card}'), card)
+            self.assertIn("{89, 1},", self.tool("--attributes"))  # has ranges
+            trace = self.folder / f"trace_{len(traces)}"
+            trace.write_text(files["hip_trace_ranges.jsonl"])
+            traces.append(trace)
+        compare = lambda *files: subprocess.run([ROOT / "tools" / "hip_trace", *files], capture_output=True, text=True)
+        same = compare(traces[0], traces[1])
+        self.assertEqual(same.returncode, 0, same.stdout + same.stderr)
 
     def test_personal_data(self):
         tree = self.folder / "tree"
