@@ -30,8 +30,6 @@ bool user_agrees() {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-std::string size_text(size_t bytes) { return human_bytes(bytes); }
-
 }  // namespace
 
 int make_card_report(const ReportRequest& request) {
@@ -59,22 +57,20 @@ int make_card_report(const ReportRequest& request) {
     if (file.name.starts_with("machine/tree/")) {
       ++recorded;
     } else {
-      list += fmt::format("  {:<32} {}\n", file.name, size_text(file.content.size()));
+      list += fmt::format("  {:<32} {}\n", file.name, human_bytes(file.content.size()));
     }
   }
   print(
       fmt::format("{}, {}:\n{}  machine/tree                     {} files\n\nNothing was sent. gabbro doctor --show {} "
                   "prints every file.\n",
-                  request.path, size_text(std::filesystem::file_size(request.path)), list, recorded, request.path));
+                  request.path, human_bytes(std::filesystem::file_size(request.path)), list, recorded, request.path));
   return cancelable.canceled() ? static_cast<int>(ErrorCode::kInterrupted) : 0;
 }
 
 int show_card_report(const std::string& path) {
   for (const report::ReportFile& file : report::read_archive(path)) {
-    std::string text;
-    for (const char c : printable(file.name)) text += c;
     TextOutput output(TextOutput::Lines::kAsTheyAre);
-    output.write(fmt::format("==> {} <==\n{}", text, file.content));
+    output.write(fmt::format("==> {} <==\n{}", file.name, file.content));
     output.end_line();
     output.finish();
   }

@@ -44,7 +44,7 @@ bool holds_pattern(Device& device, char* range, size_t bytes, unsigned char valu
   return true;
 }
 
-// A file of zeros and then data, mapped as model files are. Removed at once: the mapping keeps it.
+// A file that is mapped as model files are. It is removed at once: the mapping keeps it.
 class MappedFile {
  public:
   MappedFile(const std::string& folder, size_t bytes) : bytes_(bytes) {

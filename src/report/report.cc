@@ -193,7 +193,9 @@ class Reporter {
         {"manifest.json", manifest.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"}};
     all.insert(all.end(), found_.begin(), found_.end());
     for (ReportFile& file : all) {
-      file.name = scrubber_.clean(file.name);
+      // Folders have names of ours, or of the system.
+      const size_t last = file.name.rfind('/') + 1;  // npos + 1 is the start
+      file.name.replace(last, std::string::npos, scrubber_.clean(std::string_view(file.name).substr(last)));
       file.content = scrubber_.clean(file.content);
     }
     return all;

@@ -64,6 +64,13 @@ size_t serial_label(std::string_view rest) {
   return 0;
 }
 
+constexpr std::array<std::string_view, 30> kCommonNames = {
+    "root",    "user",   "admin",  "test",    "gpu",       "amd",   "rocm",     "hip",    "linux",  "kernel",
+    "ubuntu",  "debian", "fedora", "arch",    "archlinux", "nixos", "opensuse", "suse",   "centos", "localhost",
+    "machine", "host",   "server", "desktop", "render",    "video", "docker",   "podman", "gabbro", "nvidia"};
+
+bool is_common(std::string_view name) { return std::ranges::find(kCommonNames, name) != kCommonNames.end(); }
+
 std::string host_name() {
   std::array<char, HOST_NAME_MAX + 1> name = {};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
@@ -73,11 +80,9 @@ std::string host_name() {
 
 Scrubber Scrubber::of_process(uint64_t salt) {
   Scrubber scrubber(salt);
-  const std::string host = host_name();
-  if (host != "localhost") {
-    scrubber.hide(host, "host");
-    scrubber.hide(host.substr(0, host.find('.')), "host");
-  }
+  const std::string host = host_name(), short_host = host.substr(0, host.find('.'));
+  if (host != short_host) scrubber.hide(host, "host");
+  if (!is_common(short_host)) scrubber.hide(short_host, "host");
   std::set<std::string> users, homes;
   if (const passwd* entry = ::getpwuid(::getuid())) {
     users.insert(entry->pw_name);
@@ -89,13 +94,16 @@ Scrubber Scrubber::of_process(uint64_t salt) {
     if (const char* value = std::getenv(variable)) users.insert(value);
   }
   if (const char* home = std::getenv("HOME")) homes.insert(home);
-  users.erase("root");  // the same everywhere
   homes.erase("/");
-  for (const std::string& user : users) scrubber.hide(user, "user");
+  for (const std::string& user : users) {
+    if (!is_common(user)) scrubber.hide(user, "user");
+  }
   for (const std::string& home : homes) scrubber.hide(home, "~");
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) scrubber.hide(program.parent_path().parent_path().string(), "<prefix>");
+  const std::string prefix = program.parent_path().parent_path().string();
+  if (!error && !prefix.starts_with("/usr") && !prefix.starts_with("/opt") && prefix != "/")
+    scrubber.hide(prefix, "<prefix>");
   return scrubber;
 }
 

@@ -15,7 +15,8 @@ class Scrubber {
   // Knows no names yet. Identifiers are hashed with `salt`: equal ones stay equal within a report, and tell nothing
   // outside of it.
   explicit Scrubber(uint64_t salt) : salt_(salt) {}
-  // With the names of this machine and its user.
+  // With the names of this machine and its user. Names that many machines have ("ubuntu", "user") tell nothing, and
+  // stay: they are also words of what the report is about.
   static Scrubber of_process(uint64_t salt);
 
   // Replaces `text` where it stands as a whole word or path component. Empty texts are left out.
