@@ -118,7 +118,7 @@ TEST_P(Loops, OneIsCanceledAndTheOthersGoOn) {
 
 // By another thread, in the middle of a step.
 TEST_P(Loops, ARunningOneIsCanceled) {
-  const GenerationRequest endless = request(1, 300, 200);
+  const GenerationRequest endless = request(1, 150, 100);
   const auto [ticket, answer] = add(endless);
   const auto [next_ticket, next] = add(request(2, 5, 3));
   std::thread other([&, canceled = ticket] {

@@ -28,8 +28,6 @@ class WorkerModel final : public ModelService {
   void cancel(Ticket ticket) override { worker_.cancel(ticket); }
   bool step(const std::atomic<bool>* cancel = nullptr) override { return worker_.step(cancel); }
 
-  Worker& worker() { return worker_; }
-
  private:
   Worker worker_;  // loads while the rest is read
   ModelTemplates templates_;

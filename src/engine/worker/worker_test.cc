@@ -83,12 +83,12 @@ TEST_F(WorkerTest, ProcessesThatDoNotServeSaySo) {
   EXPECT_EQ(load_error(*start("exit 9")), "loading model.gguf: the engine's process ended with exit code 9");
   EXPECT_EQ(load_error(*start("kill -ABRT $$")),
             "loading model.gguf: the engine's process ended with signal 6 (Aborted)");
-  EXPECT_EQ(load_error(*start("echo what is this >&3; sleep 30")),
-            "loading model.gguf: the engine's process cannot be understood: a message is of version 8297, expected 1");
+  EXPECT_EQ(load_error(*start("echo what is this >&3; exec sleep 30")),
+            "loading model.gguf: the engine's process cannot be understood: a message is of version 26912, expected 1");
   write("refused", {LoadFailed{{ErrorCode::kBadInput, "model.gguf: is damaged", ""}}});
-  EXPECT_EQ(load_error(*start("say refused; sleep 30")), "model.gguf: is damaged");
+  EXPECT_EQ(load_error(*start("say refused; exec sleep 30")), "model.gguf: is damaged");
   write("wrong", {Cancel{1}});
-  EXPECT_EQ(load_error(*start("say wrong; sleep 30")),
+  EXPECT_EQ(load_error(*start("say wrong; exec sleep 30")),
             "loading model.gguf: the engine's process sent a message of the wrong kind");
 }
 
@@ -97,7 +97,7 @@ TEST_F(WorkerTest, RequestsThatWaitAreGivenToTheNextProcess) {
   write("lost", {Lost{"a fault in a kernel"}});
   write("second", {Started{2}, Text{2, "do"}, Text{2, "ne"}, answer_to(2), Started{3}, answer_to(3)});
   const auto worker = start(
-      "if [ -e again ]; then say loaded; sleep 0.2; say second; sleep 30; else touch again; say loaded; sleep 0.2; "
+      "if [ -e again ]; then say loaded; sleep 0.2; say second; exec sleep 30; else touch again; say loaded; sleep 0.2; "
       "say first; sleep 0.1; say lost; exit 75; fi");
   EXPECT_EQ(load_error(*worker), "");
   EXPECT_EQ(progress_, 0.5);
@@ -132,7 +132,7 @@ TEST_F(WorkerTest, GivesUpAfterRestartsWithoutAnAnswer) {
 
 TEST_F(WorkerTest, WhatIsCanceledEndsInTime) {
   write("first", {Started{1}, Text{1, "half"}});
-  const auto worker = start("say loaded; sleep 0.1; say first; sleep 30");  // it hangs
+  const auto worker = start("say loaded; sleep 0.1; say first; exec sleep 30");  // it hangs
   EXPECT_EQ(load_error(*worker), "");
   auto running = std::make_shared<Answer>(), waiting = std::make_shared<Answer>();
   const Ticket ticket = worker->add({.prompt = {1}}, running);
@@ -153,7 +153,7 @@ TEST_F(WorkerTest, WhatIsCanceledEndsInTime) {
 }
 
 TEST_F(WorkerTest, EndsItsProcess) {
-  auto worker = start("say loaded; echo $$ > id; sleep 30");
+  auto worker = start("say loaded; echo $$ > id; exec sleep 30");
   EXPECT_EQ(load_error(*worker), "");
   pid_t process = 0;
   while (process == 0) std::ifstream(folder_ / "id") >> process;
