@@ -14,7 +14,7 @@ double microseconds(std::chrono::steady_clock::duration time) {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string json_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     const auto code = static_cast<unsigned char>(c);
@@ -65,13 +65,13 @@ std::string CallTrace::handle(const std::string& kind, const void* object) {
   const std::lock_guard lock(mutex_);
   std::string& name = handles_[kind][object];
   if (name.empty()) name = new_name(kind);
-  return quoted(name);
+  return json_text(name);
 }
 
 std::string CallTrace::created_handle(const std::string& kind, const void* object) {
   if (object == nullptr) return "null";
   const std::lock_guard lock(mutex_);
-  return quoted(handles_[kind][object] = new_name(kind));
+  return json_text(handles_[kind][object] = new_name(kind));
 }
 
 std::string CallTrace::memory(const void* pointer) {
@@ -83,7 +83,7 @@ std::string CallTrace::memory(const void* pointer) {
   region = std::prev(region);
   const uintptr_t offset = address - region->first;
   if (offset >= region->second.bytes) return "\"host\"";
-  return quoted(offset == 0 ? region->second.name : fmt::format("{}+{}", region->second.name, offset));
+  return json_text(offset == 0 ? region->second.name : fmt::format("{}+{}", region->second.name, offset));
 }
 
 std::string CallTrace::created_memory(const std::string& kind, const void* pointer, size_t bytes) {
@@ -96,7 +96,7 @@ std::string CallTrace::created_memory(const std::string& kind, const void* point
   while (old != regions_.end() && old->first < address + bytes) old = regions_.erase(old);
   const std::string name = new_name(kind);
   regions_[address] = {bytes, name};
-  return quoted(name);
+  return json_text(name);
 }
 
 }  // namespace gabbro::gpu::hip
