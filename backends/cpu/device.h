@@ -42,7 +42,11 @@ class CpuDevice {
   void* allocate(size_t bytes);
   void free(void* pointer);           // may keep it for the next allocation of its size
   void free_unpooled(void* pointer);  // gives it back to the system
-  size_t trim() { return kept_.clear() + small_.clear(); }
+  // Frees what is kept, and returns how many bytes of large blocks that was: small ones count as malloc's heap does.
+  size_t trim() {
+    small_.clear();
+    return kept_.clear();
+  }
   abi::PoolFacts memory_facts() const;
   void reset_memory_facts() { memory_.reset(); }
 
