@@ -51,8 +51,8 @@ class Runner {
 
   // Appends the tokens of each chunk to its sequence, and returns the wanted logits [R, V] in the order of chunks and
   // tokens, valid until the next step. A sequence that is there twice, an id outside of the vocabulary or more tokens
-  // than the context holds: bad_input; no page for one of them: CacheFull. When `cancel` becomes true: kInterrupted within 100 ms.
-  // Whatever throws, the sequences are as before.
+  // than the context holds: bad_input; no page for one of them: CacheFull. When `cancel` becomes true: kInterrupted
+  // within 100 ms. Whatever throws, the sequences are as before.
   std::span<const float> step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel = nullptr);
 
   // The same, but of each wanted row the id of its largest logit, the lowest of equals; -1 where no logit is a number.

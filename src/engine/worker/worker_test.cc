@@ -97,7 +97,8 @@ TEST_F(WorkerTest, RequestsThatWaitAreGivenToTheNextProcess) {
   write("lost", {Lost{"a fault in a kernel"}});
   write("second", {Started{2}, Text{2, "do"}, Text{2, "ne"}, answer_to(2), Started{3}, answer_to(3)});
   const auto worker = start(
-      "if [ -e again ]; then say loaded; sleep 0.2; say second; exec sleep 30; else touch again; say loaded; sleep 0.2; "
+      "if [ -e again ]; then say loaded; sleep 0.2; say second; exec sleep 30; else touch again; say loaded; sleep "
+      "0.2; "
       "say first; sleep 0.1; say lost; exit 75; fi");
   EXPECT_EQ(load_error(*worker), "");
   EXPECT_EQ(progress_, 0.5);
