@@ -44,7 +44,7 @@ TABLE_OF_FORMATS = "include/gabbro/quant_traits.h"
 
 VENDOR_HEADER = re.compile(
     r"^(hip|hiprtc|hipblas\w*|rocblas|rocwmma|miopen|rccl|cuda\w*|cublas\w*|cudnn\w*|nccl|nvrtc|mma)\b")
-VENDOR_FILES = re.compile(r"^(backends/gpu/|kernels/gpu/(hip|cuda)\.h$)")
+VENDOR_FILES = re.compile(r"^(backends/gpu/|tests/emulated_hip/|kernels/gpu/(hip|cuda)\.h$)")
 
 CODE = {".h", ".cc", ".hip", ".cu"}
 TEXT = CODE | {".py", ".sh", ".md", ".cmake", ".txt", ".json", ".yml", ""}
@@ -143,7 +143,7 @@ def lint_code(root, path, lines, report, macros):
         quoted, angled = include[1], include[2]
         if VENDOR_HEADER.match(quoted or angled) and not VENDOR_FILES.match(path):
             report(path, number,
-                   f"{quoted or angled}: only backends/gpu and kernels/gpu/{{hip,cuda}}.h name HIP or CUDA")
+                   f"{quoted or angled}: only backends/gpu, tests/emulated_hip and kernels/gpu/{{hip,cuda}}.h name HIP or CUDA")
             continue
         target = resolve(root, quoted or angled)
         if public and (target or quoted) and not (quoted or angled).startswith("gabbro/"):

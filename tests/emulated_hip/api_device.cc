@@ -91,7 +91,7 @@ hipError_t hipDeviceGetPCIBusId(char* address, int length, int index) {
 hipError_t hipDeviceTotalMem(size_t* bytes, hipDevice_t index) {
   return call("hipDeviceTotalMem", [&](Runtime& runtime, Lock&) {
     if (bytes == nullptr) throw Failure{hipErrorInvalidValue, "bytes"};
-    *bytes = runtime.device(index).total;
+    *bytes = runtime.device(index).reported;
   });
 }
 

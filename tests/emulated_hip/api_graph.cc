@@ -114,7 +114,7 @@ hipError_t hipStreamBeginCapture(hipStream_t handle, hipStreamCaptureMode mode) 
     capture->origin = &stream;
     capture->mode = mode;
     capture->thread = std::this_thread::get_id();
-    capture->invalidated = std::exchange(stream.stale_capture, false);
+    capture->invalidated = capture->stale = std::exchange(stream.stale_capture, false);
     capture->heads[&stream] = {};
     auto& open = emulated_hip::open_captures();
     for (const auto& other : open) other->overlapped = capture->overlapped = true;
@@ -146,7 +146,7 @@ hipError_t hipStreamEndCapture(hipStream_t handle, hipGraph_t* graph) {
           });
     }
     if (capture->invalidated) {
-      stream.stale_capture = runtime.settings.rules.keeps_stale_capture;
+      stream.stale_capture = runtime.settings.rules.keeps_stale_capture && !capture->stale;
       throw Failure{hipErrorStreamCaptureInvalidated, "an earlier call has failed"};
     }
     if (!is_joined) throw Failure{hipErrorStreamCaptureUnjoined, "a stream has work that nothing waits for"};

@@ -103,8 +103,8 @@ hipError_t hipMemGetInfo(size_t* free, size_t* total) {
   return call("hipMemGetInfo", [&](Runtime& runtime, Lock&) {
     if (free == nullptr || total == nullptr) throw Failure{hipErrorInvalidValue, "result"};
     const Device& device = runtime.device(runtime.current_device());
-    *total = device.total;
-    *free = device.total - std::min(device.total, device.charged);
+    *total = device.reported;
+    *free = device.reported - std::min(device.reported, device.charged);
   });
 }
 

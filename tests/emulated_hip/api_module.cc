@@ -61,7 +61,8 @@ const void* arguments_of(const Registration& kernel, void** params, void** extra
 }
 
 void run(Runtime& runtime, const Registration& kernel, Dim grid, const void* args) {
-  const std::string error = gabbro::gpu::sim::run_grid(kernel, grid, args, nullptr);
+  const std::string error = gabbro::gpu::sim::run_grid(
+      kernel, grid, args, nullptr, {.seed = runtime.settings.seed, .resident = runtime.settings.resident});
   if (error.empty()) return;
   const bool is_access = error.find(": access ") != std::string::npos;
   const std::lock_guard lock(runtime.mutex);

@@ -30,6 +30,7 @@ struct Capture {
   std::vector<Node> nodes;
   std::map<Stream*, std::vector<size_t>> heads;  // the newest nodes of each stream that takes part
   bool invalidated = false;
+  bool stale = false;       // invalidated from the start
   bool overlapped = false;  // another capture was open at the same time
 };
 

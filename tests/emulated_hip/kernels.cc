@@ -21,7 +21,7 @@ extern "C" bool emulated_hip_has_source(const char* source) {
   return *source != '\0' && gabbro::gpu::sim::has_kernels_of(source);
 }
 
-// The block executor asks these of whoever owns the memory.
+// The block executor asks these of the owner of the memory.
 namespace gabbro::gpu::sim {
 
 std::string describe_address(const void* address) {

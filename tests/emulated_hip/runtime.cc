@@ -32,7 +32,12 @@ Runtime::Runtime()
     const Card* card = find_card(name);
     const size_t total = settings.memory.value_or(card->memory_mib << 20);
     const int index = static_cast<int>(devices.size());
-    devices.push_back({.card = card, .total = total, .properties = properties_of(*card, index, total), .peers = {}});
+    const size_t reported = card->integrated ? settings.carve_out.value_or(total) : total;
+    devices.push_back({.card = card,
+                       .total = total,
+                       .reported = reported,
+                       .properties = properties_of(*card, index, reported),
+                       .peers = {}});
   }
   gabbro::gpu::sim::poisons_shared = settings.poisons;
   if (!settings.statistics.empty()) std::atexit([] { get().write_statistics(); });

@@ -17,8 +17,6 @@
 #include "tests/emulated_hip/settings.h"
 #include "tests/emulated_hip/statistics.h"
 
-#define EMULATED_HIP_API extern "C" __attribute__((visibility("default")))
-
 namespace emulated_hip {
 
 // Thrown inside a call: the code that it returns, and why (for EMULATED_GPU_LOG).
@@ -30,6 +28,7 @@ struct Failure {
 struct Device {
   const Card* card;
   size_t total;        // bytes
+  size_t reported;     // to the program: of an integrated device's carve-out
   size_t charged = 0;  // bytes of allocations and mapped ranges
   size_t most_charged = 0;
   hipDeviceProp_t properties;

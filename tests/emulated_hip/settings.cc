@@ -37,8 +37,8 @@ void for_items(std::string_view list, const Use& use) {
 std::optional<uint64_t> parse_number(std::string_view text) {
   uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
-  return number;
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number ? std::optional(number) : std::nullopt;
 }
 
 size_t parse_bytes(const char* variable) {
@@ -65,22 +65,21 @@ bool parse_flag(const char* variable, bool fallback) {
 
 void parse_fails(Settings& settings) {
   constexpr const char* kVariable = "EMULATED_GPU_FAIL";
-  constexpr std::array<std::string_view, 6> kCounted = {"launch", "malloc", "hang", "copy", "capture", "exec"};
-  constexpr std::array<std::string_view, 5> kNamed = {"graph:stale", "graph:oom", "graph:truncate", "gemm:crash",
-                                                      "peer:damage"};
+  constexpr std::array<std::string_view, 5> kCounted = {"launch", "malloc", "hang", "copy", "capture"};
+  constexpr std::array<std::string_view, 4> kNamed = {"graph:stale", "graph:oom", "graph:truncate", "peer:damage"};
   for_items(text_of(kVariable), [&](std::string_view item) {
     const std::string_view what = item.substr(0, item.find(':'));
     if (std::ranges::count(kNamed, item) > 0) {
       settings.faults.emplace(item);
       return;
     }
-    const auto number = what.size() < item.size() ? parse_number(item.substr(what.size() + 1)) : std::nullopt;
-    if (std::ranges::count(kCounted, what) == 0 || number.value_or(0) == 0) {
+    const uint64_t number = parse_number(item.substr(std::min(item.size(), what.size() + 1))).value_or(0);
+    if (std::ranges::count(kCounted, what) == 0 || number == 0) {
       refuse(kVariable, item,
-             "launch:N, malloc:N, hang:N, copy:N, capture:N, exec:N, graph:stale, graph:oom, graph:truncate, "
-             "gemm:crash or peer:damage");
+             "launch:N, malloc:N, hang:N, copy:N, capture:N, graph:stale, graph:oom, graph:truncate "
+             "or peer:damage");
     }
-    settings.fails[std::string(what)] = *number;
+    settings.fails[std::string(what)] = number;
   });
 }
 
@@ -103,6 +102,12 @@ Settings Settings::of_process() {
   settings.rules = *rules;
   if (!text_of("EMULATED_GPU_MEMORY").empty()) settings.memory = parse_bytes("EMULATED_GPU_MEMORY");
   if (!text_of("EMULATED_GPU_USED").empty()) settings.used = parse_bytes("EMULATED_GPU_USED");
+  if (!text_of("EMULATED_GPU_CARVE_OUT").empty()) settings.carve_out = parse_bytes("EMULATED_GPU_CARVE_OUT");
+  if (const std::string_view resident = text_of("EMULATED_GPU_RESIDENT"); !resident.empty()) {
+    const std::optional<uint64_t> number = parse_number(resident);
+    if (!number || *number > 64) refuse("EMULATED_GPU_RESIDENT", resident, "a number up to 64");
+    settings.resident = static_cast<uint32_t>(*number);
+  }
   if (const std::string_view seed = text_of("EMULATED_GPU_SEED"); !seed.empty()) {
     const std::optional<uint64_t> number = parse_number(seed);
     if (!number) refuse("EMULATED_GPU_SEED", seed, "a number");

@@ -18,12 +18,14 @@ enum class MappedCopy : uint8_t { kCount, kRefuse, kDelay };
 struct Settings {
   std::vector<std::string> gpus;  // "gfx1100"; none: no device
   Rules rules;
-  std::optional<size_t> memory;  // bytes of each device; absent: the card's
-  size_t used = 0;               // bytes that other programs occupy on each device
-  uint64_t seed = 1;             // of the order of work
-  bool poisons = true;           // fresh memory holds 0xa5
-  bool ranges = true;            // virtual memory is supported
-  bool peers = true;             // devices reach each other's memory
+  std::optional<size_t> memory;     // bytes of each device; absent: the card's
+  std::optional<size_t> carve_out;  // bytes that an integrated device says it has
+  uint32_t resident = 0;            // blocks of a kernel that run in turns; 0: each runs to its end
+  size_t used = 0;                  // bytes that other programs occupy on each device
+  uint64_t seed = 1;                // of the order of work
+  bool poisons = true;              // fresh memory holds 0xa5
+  bool ranges = true;               // virtual memory is supported
+  bool peers = true;                // devices reach each other's memory
   MappedCopy mapped_copy = MappedCopy::kCount;
   std::map<std::string, uint64_t> fails;  // "launch" -> N
   std::set<std::string> faults;           // "graph:stale"

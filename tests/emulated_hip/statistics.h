@@ -20,7 +20,7 @@ struct Statistics {
   uint64_t failed_calls = 0;
   std::map<std::string, uint64_t> failures;  // by function
 
-  // One line of JSON. `physical` is the bytes of device memory that were not given back.
+  // One line of JSON. `physical` is the bytes of device memory that were not freed.
   std::string json(uint64_t physical, uint64_t most_physical, std::string_view version) const;
 };
 

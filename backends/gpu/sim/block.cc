@@ -1,6 +1,5 @@
 #include "backends/gpu/sim/grid.h"
 
-#include <sys/mman.h>
 #include <ucontext.h>
 
 #include <algorithm>
@@ -11,6 +10,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
+#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,9 +20,10 @@
 
 #include "backends/gpu/sim/fault_handler.h"
 #include "backends/gpu/sim/memory.h"
+#include "backends/gpu/sim/stacks.h"
+#include "backends/gpu/sim/turns.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -30,8 +32,6 @@ namespace {
 
 namespace context = boost::context::detail;
 
-constexpr size_t kStackBytes = size_t{64} << 10;  // the lowest page is a guard
-constexpr size_t kPageBytes = 4096;
 constexpr int kPoison = 0xa5;
 
 enum class Waiting : u8 { kNothing, kBarrier, kExchange, kEnded };
@@ -49,41 +49,6 @@ struct Wave {
   u64 slots[2][64] = {};  // values given, by parity
 };
 
-// No thread of a block unwinds its stack at its end: the sanitizer would take its frames for live ones.
-void forget_frames([[maybe_unused]] void* stack) {
-#if defined(__SANITIZE_ADDRESS__)
-  __asan_unpoison_memory_region(stack, kStackBytes);
-#endif
-}
-
-// The stacks of one host thread, kept between launches.
-class Stacks {
- public:
-  Stacks() = default;
-  ~Stacks() {
-    for (void* stack : stacks_) {
-      forget_frames(stack);
-      ::munmap(stack, kStackBytes);
-    }
-  }
-  Stacks(const Stacks&) = delete;
-  Stacks& operator=(const Stacks&) = delete;
-
-  void* stack(u32 index) {
-    while (stacks_.size() <= index) {
-      void* memory =
-          ::mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-      if (memory == MAP_FAILED) throw std::bad_alloc();
-      ::mprotect(memory, kPageBytes, PROT_NONE);
-      stacks_.push_back(memory);
-    }
-    return stacks_[index];
-  }
-
- private:
-  std::vector<void*> stacks_;
-};
-
 std::string place_name(Place place) {
   const char* slash = std::strrchr(place.file, '/');
   return fmt::format("{}:{}", slash == nullptr ? place.file : slash + 1, place.line);
@@ -97,6 +62,9 @@ class Block {
   u32 current = 0;
   const Registration* kernel = nullptr;
   const void* args = nullptr;
+  std::mt19937_64* random = nullptr;  // chooses the order of the threads, if not null
+  Turns* turns = nullptr;             // of blocks, if not null
+  size_t turn = 0;                    // this block's
   std::string error;
 
   // False when the block was stopped; `error` says why.
@@ -222,11 +190,15 @@ bool Block::run(Stacks& stacks) {
   }
   while (ended_ < state.threads) {
     bool moved = false;
-    for (u32 t = 0; t < state.threads; ++t) {
+    const u64 choice = random == nullptr ? 0 : (*random)();
+    const u32 first = static_cast<u32>(choice >> 1) % state.threads;
+    for (u32 i = 0; i < state.threads; ++i) {
+      const u32 t = ((choice & 1) == 0 ? first + i : first + state.threads - i) % state.threads;
       if (threads_[t].waiting != Waiting::kNothing) continue;
       moved = true;
       resume(t);
       if (!error.empty()) return false;
+      if (turns != nullptr) turns->step(turn);
     }
     if (!moved) {
       error = describe_deadlock();
@@ -319,22 +291,55 @@ const BlockState& current_block() { return current_block_ptr->state; }
 void barrier(Place place) { current_block_ptr->wait_at_barrier(place); }
 const u64* exchange(u64 value, Place place) { return current_block_ptr->exchange(value, place); }
 
-std::string run_grid(const Registration& kernel, Dim grid, const void* args, const std::atomic<bool>* cancel) {
+namespace {
+
+// A permutation of [0, count).
+class Shuffle {
+ public:
+  Shuffle(u64 count, u64 seed) : count_(count) {
+    std::mt19937_64 random(seed);
+    if (seed == 0 || count < 2) return;
+    offset_ = random() % count;
+    do {
+      factor_ = 1 + random() % 65535;
+    } while (std::gcd(factor_, count) != 1);
+  }
+  u64 operator()(u64 index) const { return (index * factor_ + offset_) % count_; }
+
+ private:
+  u64 count_, factor_ = 1, offset_ = 0;
+};
+
+}  // namespace
+
+std::string run_grid(const Registration& kernel, Dim grid, const void* args, const std::atomic<bool>* cancel,
+                     const BlockOrder& order) {
   catch_faults();
   const u64 blocks = u64{grid.x} * grid.y * grid.z;
+  const Shuffle shuffle(blocks, order.seed);
+  const u64 cores = std::max(1u, std::thread::hardware_concurrency());
+  const u64 hosts = order.resident > 0 ? std::min<u64>(blocks, order.resident) : std::clamp<u64>(blocks / 4, 1, cores);
+  std::unique_ptr<Turns> turns;
+  if (order.resident > 0) turns = std::make_unique<Turns>(order.seed, hosts);
   std::atomic<u64> next{0};
   std::mutex mutex;
   std::string error;
-  const auto work = [&] {
+  const auto work = [&](size_t host) {
     thread_local Stacks stacks;
+    std::mt19937_64 random(order.seed + host);
     Block block;
     block.kernel = &kernel;
     block.args = args;
+    block.random = order.seed == 0 ? nullptr : &random;
+    block.turns = turns.get();
+    block.turn = host;
     block.state.grid = grid;
     block.state.threads = kernel.threads;
     current_block_ptr = &block;
-    for (u64 index; (index = next.fetch_add(1)) < blocks;) {
+    if (turns != nullptr) turns->begin(host);
+    for (u64 number; (number = next.fetch_add(1)) < blocks;) {
       if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) break;
+      const u64 index = shuffle(number);
       block.state.index = {static_cast<u32>(index % grid.x), static_cast<u32>(index / grid.x % grid.y),
                            static_cast<u32>(index / grid.x / grid.y)};
       if (block.run(stacks)) continue;
@@ -346,16 +351,16 @@ std::string run_grid(const Registration& kernel, Dim grid, const void* args, con
       }
     }
     current_block_ptr = nullptr;
+    if (turns != nullptr) turns->end(host);
   };
-  const u64 hosts = std::clamp<u64>(blocks / 4, 1, std::max(1u, std::thread::hardware_concurrency()));
 #if defined(__SANITIZE_THREAD__)
   constexpr u64 kFirstHelper = 0;  // from the first: calls that a stopped launch leaves behind end with their threads
 #else
   constexpr u64 kFirstHelper = 1;
 #endif
   std::vector<std::thread> helpers;
-  for (u64 i = kFirstHelper; i < hosts; ++i) helpers.emplace_back(work);
-  if (kFirstHelper == 1) work();
+  for (u64 i = kFirstHelper; i < hosts; ++i) helpers.emplace_back(work, i);
+  if (kFirstHelper == 1) work(0);
   for (std::thread& helper : helpers) helper.join();
   return error;
 }
