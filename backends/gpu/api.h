@@ -132,6 +132,8 @@ uint32_t resident_blocks(const Function* function);  // that the whole device ru
 // device has no such thing, or they do not fit.
 uint32_t resident_clusters(const Function* function, uint32_t blocks);
 
+// The threads that a grid may have along x; along y and z it may have 65535 blocks.
+uint64_t most_threads_along_x();
 // `cluster`: blocks along z that are a cluster; 1: there are none.
 void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t arg_bytes, uint32_t cluster);
 

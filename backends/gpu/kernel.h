@@ -38,6 +38,7 @@ struct Launcher {
   template <class Args>
   void operator()(const api::Function* function, Dim grid, const Args& args, uint32_t cluster = 1) const {
     static_assert(std::is_trivially_copyable_v<Args>);
+    static_assert(sizeof(Args) <= 4096, "the limit of HIP and CUDA");
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;  // of nothing; the runtimes refuse it
     api::launch(queue, function, grid, &args, sizeof args, cluster);
   }
@@ -119,6 +120,16 @@ T* output(const abi::Launch& launch, int index) {
 // Blocks of `threads` that have a thread for each of `items`.
 inline uint32_t blocks_for(int64_t items, uint32_t threads) {
   return static_cast<uint32_t>((items + threads - 1) / threads);
+}
+
+// The grid of a kernel that uses flat_index() (kernels/gpu/flat_grid.h), with `per_thread` items for each thread. One
+// with too many threads along x for the runtime is in slices along z, the last of which may have blocks without items.
+inline Dim flat_grid(int64_t items, uint32_t threads, uint32_t per_thread = 1) {
+  const int64_t of_block = int64_t{threads} * per_thread, blocks = (items + of_block - 1) / of_block;
+  const int64_t most = static_cast<int64_t>(api::most_threads_along_x() / threads);
+  if (blocks <= most) return {static_cast<uint32_t>(blocks)};
+  const int64_t slices = (blocks + most - 1) / most;
+  return {static_cast<uint32_t>((blocks + slices - 1) / slices), 1, static_cast<uint32_t>(slices)};
 }
 
 }  // namespace gabbro::gpu

@@ -3,6 +3,7 @@
 
 #include "kernels/elementwise/op_list.h"
 #include "kernels/elementwise/strided_access.h"
+#include "kernels/gpu/flat_grid.h"
 #include "kernels/rows/row_vectors.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -44,7 +45,7 @@ GPU_FUNCTION inline void write_vector(const ElementwiseArgs& a, i64 vector, Of o
 template <class F, class T>
 GPU_FUNCTION inline void unary(const ElementwiseArgs& a) {
   if (a.vectors) {
-    const i64 vector = global_index();
+    const i64 vector = flat_index();
     if (vector * RowVector<T>::kElements >= a.axes.total) return;
     const RowVector<T> x = read_vector<T>(a, 0, vector_position<T>(a, vector));
     return write_vector<T>(a, vector, [&](int e) { return Narrowed<T>::of(F::of(widened(x.value[e]))); });
@@ -61,7 +62,7 @@ GPU_FUNCTION inline void binary(const ElementwiseArgs& a) {
   // Divisions of sixteen small integers would be sixteen times the code.
   if constexpr (Type<T>::kind != Kind::kInteger && sizeof(T) == sizeof(Result)) {
     if (a.vectors) {
-      const i64 vector = global_index();
+      const i64 vector = flat_index();
       if (vector * RowVector<T>::kElements >= a.axes.total) return;
       const VectorPosition place = vector_position<T>(a, vector);
       const RowVector<T> x0 = read_vector<T>(a, 0, place), x1 = read_vector<T>(a, 1, place);

@@ -3,6 +3,7 @@
 
 #include "kernels/elementwise/elementwise.h"
 #include "kernels/elementwise/fused_elementwise.h"
+#include "kernels/gpu/flat_grid.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -75,7 +76,7 @@ GPU_FUNCTION inline void fused_write(const FusedElementwiseArgs& a, int output, 
 // that is compiled.
 template <class Steps, int count>
 GPU_FUNCTION inline void fused_elementwise(const FusedElementwiseArgs& a) {
-  const i64 first = global_index() * count;
+  const i64 first = flat_index() * count;
   if (first + count <= a.total) {
     Steps::template run<count>(a, first);
   } else {

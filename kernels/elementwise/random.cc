@@ -3,7 +3,7 @@
 // ours.
 #include "kernels/elementwise/random.h"
 
-#include "kernels/gpu/gpu.h"
+#include "kernels/gpu/flat_grid.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -98,7 +98,7 @@ struct Integers {
 
 template <class Distribution>
 GPU_FUNCTION inline void random(const RandomArgs& a) {
-  const i64 block = global_index(), first = 4 * block;
+  const i64 block = flat_index(), first = 4 * block;
   if (first >= a.total) return;
   typename Distribution::Result values[4];
   Distribution::of(a, philox(a.key, static_cast<u64>(block)), values);

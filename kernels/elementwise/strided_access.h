@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/elementwise/strided.h"
-#include "kernels/gpu/gpu.h"
+#include "kernels/gpu/flat_grid.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -36,7 +36,7 @@ GPU_FUNCTION inline void find_offsets(const Axes& axes, i64 at, i64* offsets) {
 // no division, and all loads come before the stores.
 template <class T, int operands, class Load, class Store>
 GPU_FUNCTION inline void for_elements(const Axes& axes, Load load, Store store) {
-  const i64 step = block_size(), first = static_cast<i64>(block_index().x) * step * kPerThread + thread_index();
+  const i64 step = block_size(), first = flat_block() * step * kPerThread + thread_index();
   i64 offsets[operands];
   if (axes.rank > 1) {
 #pragma unroll 1

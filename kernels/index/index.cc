@@ -2,13 +2,14 @@
 // wins), and `iota`.
 #include "kernels/index/index.h"
 
+#include "kernels/gpu/flat_grid.h"
 #include "kernels/index/index_position.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
 template <class T>
 GPU_FUNCTION inline void gather(const GatherArgs& a) {
-  const i64 at = global_index();
+  const i64 at = flat_index();
   if (at >= a.total) return;
   const i64 row = at / a.columns, column = at % a.columns;
   const i64 from = checked_position(a.check, a.indices[row]);
@@ -17,7 +18,7 @@ GPU_FUNCTION inline void gather(const GatherArgs& a) {
 
 template <class T>
 GPU_FUNCTION inline void resolve_index(const ResolveIndexArgs& a) {
-  const i64 at = global_index();
+  const i64 at = flat_index();
   if (at >= a.count) return;
   const i64 found = max_of<i64>(checked_position(a.check, static_cast<const T*>(a.indices)[at]), 0);
   for (i64 r = 0; r < a.repeats; ++r)
@@ -74,7 +75,7 @@ struct Step<BFloat> {
 
 template <class T>
 GPU_FUNCTION inline void iota(const IotaArgs& a) {
-  const i64 at = global_index();
+  const i64 at = flat_index();
   if (at < a.total) static_cast<T*>(a.y)[at] = Step<T>::of(a, at);
 }
 

@@ -577,6 +577,9 @@ uint32_t resident_clusters(const Function* function, uint32_t blocks) {
   return result == CUDA_SUCCESS ? static_cast<uint32_t>(count) : 0;
 }
 
+// A CUDA grid has 2^31 - 1 blocks along x, so the limit is never met with blocks of 32 threads and more.
+uint64_t most_threads_along_x() { return uint64_t{0x7fffffff} * 32; }
+
 void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t, uint32_t cluster) {
   queue->context->use();
   void* parameters[] = {const_cast<void*>(args)};

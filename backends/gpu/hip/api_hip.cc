@@ -155,6 +155,8 @@ uint32_t resident_blocks(const Function* function) { return function->resident_b
 
 uint32_t resident_clusters(const Function*, uint32_t) { return 0; }
 
+uint64_t most_threads_along_x() { return 0xffffffff; }
+
 void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t, uint32_t) {
   queue->context->use();
   void* parameters[] = {const_cast<void*>(args)};

@@ -55,7 +55,7 @@ class Elementwise : public Kernel {
     }
     args.vectors = args.vectors != 0 && aligned;
     const auto elements_of_thread = static_cast<uint32_t>(args.vectors != 0 ? vector_elements_ : kPerThread);
-    run(function_, {blocks_for(axes_.total, kElementThreads * elements_of_thread)}, args);
+    run(function_, flat_grid(axes_.total, kElementThreads, elements_of_thread), args);
   }
 
  private:
@@ -111,7 +111,7 @@ class Concat : public Kernel {
         for (i64* count : {&args.inner, &args.outer, &args.before, &args.axes.total, &args.axes.shape[0]})
           *count /= vector_elements_;
       }
-      run(vectors ? vectors_ : function_, {blocks_for(args.axes.total, kElementThreads * kPerThread)}, args);
+      run(vectors ? vectors_ : function_, flat_grid(args.axes.total, kElementThreads, kPerThread), args);
     }
   }
 

@@ -244,8 +244,7 @@ class FusedElementwise : public Kernel {
       aligned &= is_multiple(args.out[i], aligned_[static_cast<size_t>(i)]);
     }
     const int count = aligned ? count_ : 1;
-    run(aligned ? function_ : one_by_one_, {blocks_for(args.total, kElementThreads * static_cast<uint32_t>(count))},
-        args);
+    run(aligned ? function_ : one_by_one_, flat_grid(args.total, kElementThreads, static_cast<uint32_t>(count)), args);
   }
 
  private:

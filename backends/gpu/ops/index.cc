@@ -29,7 +29,7 @@ class Gather : public Kernel {
     const void *x = input<void>(launch, 0), *y = output<void>(launch, 0);
     const bool vectors = vectors_ != nullptr && is_16_byte_aligned(x) && is_16_byte_aligned(y);
     const int64_t unit = vectors ? vector_elements_ : 1;
-    run(vectors ? vectors_ : function_, {blocks_for(total_ / unit, kElementThreads)},
+    run(vectors ? vectors_ : function_, flat_grid(total_ / unit, kElementThreads),
         GatherArgs{.x = x,
                    .indices = input<i32>(launch, 1),
                    .y = output<void>(launch, 0),
@@ -61,7 +61,7 @@ class ResolveIndex : public Kernel {
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    run(function_, {blocks_for(resolve_.count, kElementThreads)},
+    run(function_, flat_grid(resolve_.count, kElementThreads),
         ResolveIndexArgs{.indices = input<void>(launch, 0),
                          .outer = resolve_.has_outer ? input<i32>(launch, 1) : nullptr,
                          .y = output<i32>(launch, 0),
@@ -114,7 +114,7 @@ class Iota : public Kernel {
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    run(function_, {blocks_for(total_, kElementThreads)},
+    run(function_, flat_grid(total_, kElementThreads),
         IotaArgs{output<void>(launch, 0), total_, start_, step_, whole_start_});
   }
 

@@ -18,7 +18,7 @@ class Random : public Kernel {
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    run(function_, {blocks_for((random_.count + 3) / 4, kElementThreads)},
+    run(function_, flat_grid((random_.count + 3) / 4, kElementThreads),
         RandomArgs{.key = input<u32>(launch, 0),
                    .y = output<void>(launch, 0),
                    .total = random_.count,

@@ -411,7 +411,25 @@ void run_launch(Queue& queue, const sim::Registration& kernel, Dim grid, const v
 
 uint32_t resident_clusters(const Function*, uint32_t) { return 0; }
 
+// As HIP's, or what GABBRO_SIM_GRID says.
+uint64_t most_threads_along_x() {
+  const char* text = std::getenv("GABBRO_SIM_GRID");
+  return text == nullptr ? 0xffffffff : std::strtoull(text, nullptr, 10);
+}
+
+namespace {
+
+void check_grid(const sim::Registration& kernel, Dim grid) {
+  constexpr uint32_t kMost = 65535;
+  if (uint64_t{grid.x} * kernel.threads <= most_threads_along_x() && grid.y <= kMost && grid.z <= kMost) return;
+  throw ApiError(StatusCode::kFailed, fmt::format("sim: kernel {}: a grid of {} x {} x {} blocks of {} threads",
+                                                  kernel.name, grid.x, grid.y, grid.z, kernel.threads));
+}
+
+}  // namespace
+
 void launch(Queue* queue, const Function* function, Dim grid, const void* args, size_t arg_bytes, uint32_t) {
+  check_grid(*function->kernel, grid);
   const auto* const begin = static_cast<const std::byte*>(args);
   const std::shared_ptr<std::byte> copied(new (std::align_val_t(64)) std::byte[arg_bytes],
                                           [](std::byte* p) { ::operator delete[](p, std::align_val_t(64)); });
