@@ -20,8 +20,10 @@
 namespace gabbro::gpu {
 namespace {
 
-// Time of one candidate: enough launches for the clock, and few enough that a model's shapes take seconds.
-constexpr double kSecondsOfRound = 5e-3;
+// Time of one candidate, twice a round: enough launches for the clock, and few enough that a model's shapes take
+// seconds.
+constexpr double kSecondsOfTurn = 2.5e-3;
+constexpr double kStaysWarm = 0.02;  // seconds without work in which a clock does not fall
 constexpr int kMaxLaunches = 64;
 
 // Results that are compared, from the start of each output.
@@ -122,8 +124,10 @@ class Autotuner : public Kernel {
     std::vector<double> guesses;
     for (const Measurement::Candidate& candidate : measurement.candidates)
       guesses.push_back(candidate.fit ? candidate.seconds : 0);
+    RoundsOptions options;
+    if (tuning_.measured_within(kStaysWarm)) options.warm_seconds = 0;
     const CandidateTimes times = time_candidates(
-        guesses, [&](size_t i, double guess) { return time_of(*candidates_[i].kernel, guess, launch, run); });
+        guesses, [&](size_t i, double guess) { return time_of(*candidates_[i].kernel, guess, launch, run); }, options);
     for (size_t i = 0; i < candidates_.size(); ++i) {
       if (measurement.candidates[i].fit) measurement.candidates[i].seconds = times.ratios[i] * times.fastest;
     }
@@ -165,7 +169,7 @@ class Autotuner : public Kernel {
   }
 
   Timing time_of(const Kernel& kernel, double guess, const abi::Launch& launch, const Launcher& run) const {
-    const int launches = static_cast<int>(std::clamp(kSecondsOfRound / guess, 1.0, double{kMaxLaunches}));
+    const int launches = static_cast<int>(std::clamp(kSecondsOfTurn / guess, 1.0, double{kMaxLaunches}));
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < launches; ++i) kernel.enqueue(launch, run);
     api::synchronize(run.queue);

@@ -127,6 +127,12 @@ void Tuning::record(Measurement measurement) {
   table_[key] = entry;
   problem_ = file_.path().empty() ? "" : file_.store({{key, std::move(entry)}});
   measured_.push_back(std::move(measurement));
+  last_ = std::chrono::steady_clock::now();
+}
+
+bool Tuning::measured_within(double seconds) const {
+  const std::lock_guard lock(mutex_);
+  return last_ && std::chrono::steady_clock::now() - *last_ < std::chrono::duration<double>(seconds);
 }
 
 void Tuning::facts(abi::TuningFacts& facts) const {

@@ -1,8 +1,10 @@
 // Choice among the candidates for a shape: known speeds, and what the device measures. The measuring is in autotune.cc.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +49,8 @@ class Tuning {
 
   // Keeps what was measured, in memory and in the file.
   void record(Measurement measurement);
+  // Whether a measurement ended less than so many seconds ago.
+  bool measured_within(double seconds) const;
 
   void facts(abi::TuningFacts& facts) const;
   // False where fewer were measured.
@@ -65,6 +69,7 @@ class Tuning {
   TuningTable table_;
   std::string problem_;
   std::vector<Measurement> measured_;
+  std::optional<std::chrono::steady_clock::time_point> last_;  // end of the last measurement
   uint64_t hits_ = 0, misses_ = 0;
 };
 
