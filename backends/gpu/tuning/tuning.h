@@ -49,7 +49,7 @@ class Tuning {
 
   // Keeps what was measured, in memory and in the file.
   void record(Measurement measurement);
-  // Whether a measurement ended less than so many seconds ago.
+  // Whether a measurement ended less than `seconds` ago.
   bool measured_within(double seconds) const;
 
   void facts(abi::TuningFacts& facts) const;
