@@ -58,8 +58,10 @@ class Chain {
   Chain(const Chain&) = delete;
   Chain& operator=(const Chain&) = delete;
 
-  void capture() {
+  // `both`: the threads that capture at the same time.
+  void capture(std::barrier<>& both) {
     Capture capture(queue_.get());
+    both.arrive_and_wait();
     launch();
     graph_ = capture.end();
   }
@@ -126,16 +128,15 @@ class Chain {
 
 // The work of one thread.
 GraphCheck check_chain(api::Context* context, const api::Function* step, uint32_t seed, Clock::time_point end,
-                       std::barrier<>& captures) {
+                       std::barrier<>& both) {
   GraphCheck check;
   Chain chain(context, step, seed);
   auto start = Clock::now();
   if (chain.run(kDirect, false))
     throw ApiError(abi::StatusCode::kFailed, "dependent launches compute something else than the host");
   check.launched = seconds_since(start) / (kDirect * kLaunches);
-  captures.arrive_and_wait();  // both at the same time
   try {
-    chain.capture();
+    chain.capture(both);
     start = Clock::now();
     int done = 0;
     while (done < kReplays && (done == 0 || Clock::now() < end)) {
@@ -161,17 +162,17 @@ GraphCheck check_graphs(api::Context* context, const api::Function* step) {
   const auto end = Clock::now() + kLimit;
   std::array<GraphCheck, 2> checks;
   std::array<std::exception_ptr, 2> failures;
-  std::barrier<> captures(2);
+  std::barrier<> both(2);
   {
     std::array<std::jthread, 2> threads;
     for (size_t i = 0; i < threads.size(); ++i) {
       threads[i] = std::jthread([&, i] {
         try {
-          checks[i] = check_chain(context, step, static_cast<uint32_t>(1000 * i), end, captures);
+          checks[i] = check_chain(context, step, static_cast<uint32_t>(1000 * i), end, both);
         } catch (...) {
           failures[i] = std::current_exception();
-          captures.arrive_and_drop();
         }
+        both.arrive_and_drop();  // the other thread may wait for a capture that did not begin
       });
     }
   }

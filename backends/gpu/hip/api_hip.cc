@@ -43,10 +43,9 @@ int32_t score() { return 20; }
 
 int32_t device_count() {
   const Runtime* found = Runtime::get();
-  static std::atomic<int> count{0};  // a child of fork() answers with it, so that opening a device says what is wrong
-  int counted = 0;
-  if (found != nullptr && found->hipGetDeviceCount_(&counted) == hipSuccess) count = counted;
-  return count;
+  if (found != nullptr && found->is_forked()) return 1;  // so that opening it says what is wrong
+  int count = 0;
+  return found != nullptr && found->hipGetDeviceCount_(&count) == hipSuccess ? count : 0;
 }
 
 void device_facts(int32_t index, abi::DeviceFacts& facts) {

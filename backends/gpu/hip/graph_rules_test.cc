@@ -19,7 +19,7 @@ TEST(GraphRules, AreTestedAndFewEverywhere) {
   const api::GraphRules rules = graph_rules_of(70151831, "gfx1100");
   EXPECT_TRUE(rules.tested);
   EXPECT_EQ(rules.most, 16U);
-  EXPECT_EQ(rules.spare, size_t{256} << 20);
+  EXPECT_EQ(rules.spare, size_t{128} << 20);
 }
 
 }  // namespace
