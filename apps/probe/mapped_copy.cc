@@ -18,6 +18,7 @@ constexpr size_t kBytes = size_t{256} << 20, kBlock = size_t{1} << 20;
 
 int fail(const char* what) {
   std::printf("error=%s\n", what);
+  std::fflush(stdout);  // the program ends without destructors
   return 1;
 }
 

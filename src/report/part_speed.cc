@@ -132,7 +132,7 @@ void time_attention(Device& device, const Budget& budget, PartOutput& output) {
 void measure_speed(const PartOptions& options, PartOutput& output) {
   const Budget budget(options);
   const DevicePointer device = open_examined_device(options);
-  const PowerLog power(discovery::SystemRoot(), device->facts().pci_address);
+  const PowerLog power(discovery::SystemRoot::from_environment(), device->facts().pci_address);
   time_latencies(*device, output);
   time_products(*device, budget, output);
   time_attention(*device, budget, output);

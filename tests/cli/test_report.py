@@ -211,6 +211,17 @@ class Report(TestCase):
                 check["checks"] = [c for c in check["checks"] if "ROCR_VISIBLE_DEVICES=GPU-" not in c["fix"]]
             self.assertEqual(*checks, name)
 
+    def test_copies_of_a_mapped_file(self):
+        probe = support.BUILD / "lib" / "gabbro_probe"
+        run = lambda *words: subprocess.run([probe, "copy", *words], capture_output=True, text=True).stdout
+        self.assertRegex(run("/no/plugin.so", "0", self.folder), "^error=/no/plugin.so: cannot open")
+        simulator = support.BUILD / "lib" / "libgabbro_sim.so"
+        if simulator.is_file():
+            self.assertEqual(run(simulator, "0", "/no/folder"), "error=no room for a file of 256 MiB\n")
+            self.assertRegex(run(simulator, "7", self.folder), "^(error|rate)=")
+            self.assertRegex(run(simulator, "0", self.folder), "^rate=[0-9]+\n$")
+            self.assertEqual([path.name for path in self.folder.iterdir()], [])
+
     def test_tables_of_the_emulator(self):
         self.report(GABBRO_SYSFS_ROOT=str(TREES / "no_gpu"))
         import struct
