@@ -88,17 +88,19 @@ std::shared_ptr<ModelService> load_service(const ResolvedModel& model, const Com
   spec.draft.tokens = needs.draft_tokens;
   spec.draft.lookup = needs.lookup;
   spec.draft.no_lookup = needs.no_lookup;
-  const bool in_worker = worker::is_worker_wanted(common.device);
-  return load_visibly(
-      common, options_of(model, common, needs.engine), [&](LoadOptions options) -> std::shared_ptr<ModelService> {
-        spec.options = std::move(options);
-        if (!in_worker) return LocalModel::load(spec);
-        return std::make_shared<worker::WorkerModel>(
-            spec, worker::WorkerOptions{.command = {"/proc/self/exe", kWorkerCommand},
-                                        .most_restarts = needs.restarts ? worker::kMostRestarts : 0,
-                                        .on_progress = spec.options.progress,
-                                        .on_notice = [](const std::string& line) { report("note", line); }});
-      });
+  const bool in_worker = worker::is_worker_wanted(common.device), is_quiet = common.log_level == "error";
+  return load_visibly(common, options_of(model, common, needs.engine),
+                      [&](LoadOptions options) -> std::shared_ptr<ModelService> {
+                        spec.options = std::move(options);
+                        if (!in_worker) return LocalModel::load(spec);
+                        return std::make_shared<worker::WorkerModel>(
+                            spec, worker::WorkerOptions{.command = {"/proc/self/exe", kWorkerCommand},
+                                                        .most_restarts = needs.restarts ? worker::kMostRestarts : 0,
+                                                        .on_progress = spec.options.progress,
+                                                        .on_notice = [is_quiet](const std::string& line) {
+                                                          if (!is_quiet) report("note", line);
+                                                        }});
+                      });
 }
 
 std::shared_ptr<Engine> load_engine(const std::string& model, const CommonOptions& common, const EngineNeeds& needs) {
