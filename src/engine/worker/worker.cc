@@ -44,6 +44,7 @@ void Worker::start() {
   is_loaded_ = false;
   lost_cause_.reset();
   abandoned_.clear();
+  flush();  // so that it loads while the program does other things
 }
 
 // --- Requests
