@@ -122,14 +122,18 @@ inline uint32_t blocks_for(int64_t items, uint32_t threads) {
   return static_cast<uint32_t>((items + threads - 1) / threads);
 }
 
-// The grid of a kernel that uses flat_index() (kernels/gpu/flat_grid.h), with `per_thread` items for each thread. One
-// with too many threads along x for the runtime is in slices along z, the last of which may have blocks without items.
-inline Dim flat_grid(int64_t items, uint32_t threads, uint32_t per_thread = 1) {
-  const int64_t of_block = int64_t{threads} * per_thread, blocks = (items + of_block - 1) / of_block;
-  const int64_t most = static_cast<int64_t>(api::most_threads_along_x() / threads);
-  if (blocks <= most) return {static_cast<uint32_t>(blocks)};
-  const int64_t slices = (blocks + most - 1) / most;
+// The grid of a kernel that uses flat_block() (kernels/gpu/flat_grid.h). One with too many threads along x for the
+// runtime is in slices along z; the last blocks may be more than were asked for.
+inline Dim flat_blocks(int64_t blocks, uint32_t threads) {
+  const auto most = std::max<int64_t>(static_cast<int64_t>(api::most_threads_along_x() / threads), 1);
+  const int64_t slices = std::max<int64_t>((blocks + most - 1) / most, 1);
   return {static_cast<uint32_t>((blocks + slices - 1) / slices), 1, static_cast<uint32_t>(slices)};
+}
+
+// The same for a thread for each `per_thread` of the items.
+inline Dim flat_grid(int64_t items, uint32_t threads, uint32_t per_thread = 1) {
+  const int64_t of_block = int64_t{threads} * per_thread;
+  return flat_blocks((items + of_block - 1) / of_block, threads);
 }
 
 }  // namespace gabbro::gpu

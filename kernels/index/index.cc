@@ -29,7 +29,8 @@ GPU_FUNCTION inline void resolve_index(const ResolveIndexArgs& a) {
 template <class T>
 GPU_FUNCTION inline void scatter(const ScatterArgs& a) {
   GPU_SHARED(u32, overwritten, 1);
-  const i64 row = block_index().x;
+  const i64 row = flat_block();
+  if (row >= a.count) return;
   const i32 index = a.indices[row];
   if (index < 0 || index >= a.target_rows) return;
   if (thread_index() == 0) overwritten[0] = 0;

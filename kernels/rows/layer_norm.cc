@@ -58,7 +58,8 @@ struct RowParameters {
 // A block a row, an element at a time.
 template <class T>
 GPU_FUNCTION inline void normalize_rows(const NormalizeArgs& a) {
-  const i64 row = block_index().x;
+  const i64 row = flat_block();
+  if (row >= a.rows) return;
   const T* x = static_cast<const T*>(a.x) + row * a.columns;
   T* y = static_cast<T*>(a.y) + row * a.columns;
   const i32 first = static_cast<i32>(thread_index()), step = static_cast<i32>(block_size());
@@ -123,7 +124,7 @@ GPU_FUNCTION inline float activated(NormActivation activation, float x) {
 
 template <class T>
 GPU_FUNCTION inline void normalize_known(const KnownArgs& a) {
-  const i64 step = block_size(), first = static_cast<i64>(block_index().x) * step * kPerThread + thread_index();
+  const i64 step = block_size(), first = flat_block() * step * kPerThread + thread_index();
 #pragma unroll
   for (int n = 0; n < kPerThread; ++n) {
     const i64 at = first + n * step;
@@ -143,7 +144,8 @@ GPU_FUNCTION inline void normalize_known(const KnownArgs& a) {
 template <class T>
 GPU_FUNCTION inline void normalize_known_rows(const KnownRowsArgs& a) {
   constexpr i32 kElements = RowVector<T>::kElements;
-  const i64 row = block_index().x;
+  const i64 row = flat_block();
+  if (row >= a.norm.rows) return;
   const i32 begin = static_cast<i32>(block_index().y) * a.slice, end = min_of(begin + a.slice, a.norm.columns);
   const float mean = a.mean[row % a.statistics], factor = 1 / sqrt(a.variance[row % a.statistics] + a.norm.epsilon);
   const Affine affine = affine_of<T>(a.norm, row, 0);

@@ -204,13 +204,13 @@ template <class F, Team team>
 GPU_FUNCTION inline void reduce(const ReduceArgs& a) {
   i64 row, first, step;
   if constexpr (team == Team::kOneThread) {
-    row = global_index(), first = 0, step = 1;
+    row = flat_index(), first = 0, step = 1;
   } else if constexpr (team == Team::kOneWave) {
-    row = static_cast<i64>(block_index().x) * (block_size() / kWave) + wave_index(), first = lane(), step = kWave;
+    row = flat_block() * (block_size() / kWave) + wave_index(), first = lane(), step = kWave;
   } else if constexpr (team == Team::kOneBlock) {
-    row = block_index().x, first = thread_index(), step = block_size();
+    row = flat_block(), first = thread_index(), step = block_size();
   } else {
-    row = static_cast<i64>(block_index().x) * kWave + lane(), first = wave_index(), step = block_size() / kWave;
+    row = flat_block() * kWave + lane(), first = wave_index(), step = block_size() / kWave;
   }
   const i64 part = block_index().y, begin = part * a.part_columns;
   const i64 end = min_of(begin + a.part_columns, a.columns);
@@ -238,7 +238,7 @@ GPU_FUNCTION inline void reduce(const ReduceArgs& a) {
 template <class F>
 GPU_FUNCTION inline void join_parts(const ReduceJoinArgs& a) {
   static_assert(sizeof(typename F::State) <= kLargestState);
-  const i64 row = static_cast<i64>(block_index().x) * (block_size() / kWave) + wave_index();
+  const i64 row = flat_block() * (block_size() / kWave) + wave_index();
   if (row >= a.rows) return;
   const auto* states = static_cast<const typename F::State*>(a.states);
   auto state = F::start();

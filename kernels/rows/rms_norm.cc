@@ -1,7 +1,7 @@
 // RMSNorm (Zhang & Sennrich 2019): y = x / sqrt(mean(x²) + epsilon) · weight; accumulated in f32.
 #include "kernels/rows/rms_norm.h"
 
-#include "kernels/gpu/gpu.h"
+#include "kernels/gpu/flat_grid.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -13,7 +13,8 @@ GPU_FUNCTION inline void for_columns(i32 columns, Body body) {
 }
 
 GPU_FUNCTION inline void rms_norm(const RowsArgs& a) {
-  const i64 row = static_cast<i64>(block_index().x) * a.columns;
+  if (flat_block() >= a.rows) return;
+  const i64 row = flat_block() * a.columns;
   float squares = 0;
   for_columns(a.columns, [&](i32 k) { squares = fma(a.x[row + k], a.x[row + k], squares); });
   const float factor = 1 / sqrt(block_sum(squares) / static_cast<float>(a.columns) + a.epsilon);

@@ -18,6 +18,7 @@ struct RowsArgs {
   const float* x;
   const float* weight;  // [columns]
   float* y;
+  i64 rows;
   i32 columns;
   i32 slice;  // columns that a block writes, with grid (rows, slices)
   float epsilon;

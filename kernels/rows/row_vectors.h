@@ -1,7 +1,7 @@
 // Rows of 16-byte vectors, read once and kept in registers by the threads of a wave or of a block.
 #pragma once
 
-#include "kernels/gpu/gpu.h"
+#include "kernels/gpu/flat_grid.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -26,9 +26,8 @@ GPU_FUNCTION inline float team_max(float value) {
 }
 template <RowTeam team>
 GPU_FUNCTION inline i64 team_row() {
-  if constexpr (team == RowTeam::kOneWave)
-    return static_cast<i64>(block_index().x) * (block_size() / kWave) + wave_index();
-  return block_index().x;
+  if constexpr (team == RowTeam::kOneWave) return flat_block() * (block_size() / kWave) + wave_index();
+  return flat_block();
 }
 
 // The vectors of a row that one thread holds: at most kVectors, with the team's size as the step between them.

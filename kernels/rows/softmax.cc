@@ -25,7 +25,8 @@ class Outcome {
 // A block a row, an element at a time.
 template <class T>
 GPU_FUNCTION inline void softmax(const SoftmaxArgs& a) {
-  const i64 row = static_cast<i64>(block_index().x) * a.columns;
+  if (flat_block() >= a.rows) return;
+  const i64 row = flat_block() * a.columns;
   const T* x = static_cast<const T*>(a.x) + row;
   T* y = static_cast<T*>(a.y) + row;
   const i32 first = static_cast<i32>(thread_index()), step = static_cast<i32>(block_size());
@@ -68,7 +69,8 @@ GPU_FUNCTION inline void softmax_vectors(const SoftmaxArgs& a) {
 template <class T>
 GPU_FUNCTION inline void softmax_long(const SoftmaxArgs& a) {
   constexpr i32 kElements = RowVector<T>::kElements;
-  const i64 row = static_cast<i64>(block_index().x) * a.columns;
+  if (flat_block() >= a.rows) return;
+  const i64 row = flat_block() * a.columns;
   const auto* x = reinterpret_cast<const RowVector<T>*>(static_cast<const T*>(a.x) + row);
   auto* y = reinterpret_cast<RowVector<T>*>(static_cast<T*>(a.y) + row);
   const i32 vectors = a.columns / kElements, first = static_cast<i32>(thread_index()),

@@ -85,7 +85,7 @@ class Scatter : public Kernel {
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    run(function_, {static_cast<u32>(move_.source.count)},
+    run(function_, flat_blocks(move_.source.count, api::block_threads(function_)),
         ScatterArgs{.target = launch.inputs[0].data,
                     .indices = input<i32>(launch, 1),
                     .rows = input<void>(launch, 2),

@@ -62,7 +62,7 @@ class MomentsPart {
     if (in_registers_ != nullptr && args.vectors != 0 && (slices_ == 1 || moments_.channels > kFewLongRows)) {
       args.mean = mean;
       args.variance = variance;
-      return run(in_registers_, {row_blocks(*row_kernel_, moments_.channels, in_registers_, wave_)}, args);
+      return run(in_registers_, row_grid(*row_kernel_, moments_.channels, in_registers_, wave_), args);
     }
     run(function_, {static_cast<u32>(moments_.channels * slices_)}, args);
     if (slices_ == 1) return;
@@ -137,7 +137,7 @@ class NormalizeBase : public Kernel {
   void normalize(const abi::Launch& launch, const Launcher& run, const api::Function* known, const float* mean,
                  const float* variance, int64_t statistics) const {
     const int64_t total = norm_.rows * norm_.columns;
-    run(known, {blocks_for(total, kElementThreads * kPerThread)},
+    run(known, flat_grid(total, kElementThreads, kPerThread),
         KnownArgs{.norm = args(launch), .mean = mean, .variance = variance, .total = total, .statistics = statistics});
   }
 
@@ -164,8 +164,8 @@ class NormalizeRows : public NormalizeBase {
     for (const void* row :
          {own.x, own.addend, own.weight, own.bias, static_cast<const void*>(own.y), static_cast<const void*>(own.sum)})
       aligned = aligned && is_16_byte_aligned(row);
-    if (aligned) return run(in_registers_, {row_blocks(*row_kernel_, norm_.rows, in_registers_, wave_)}, own);
-    run(function_, {static_cast<u32>(norm_.rows)}, own);
+    if (aligned) return run(in_registers_, row_grid(*row_kernel_, norm_.rows, in_registers_, wave_), own);
+    run(function_, flat_blocks(norm_.rows, api::block_threads(function_)), own);
   }
 
  private:
@@ -208,7 +208,9 @@ class BatchNorm : public NormalizeBase {
     const auto row_bytes = static_cast<int64_t>(dtype_bytes(norm_.dtype, static_cast<size_t>(norm_.columns)));
     if (row_bytes % kVectorBytes == 0 && row_bytes >= kLeastRowBytes && is_16_byte_aligned(launch.inputs[0].data) &&
         is_16_byte_aligned(launch.outputs[0].data)) {
-      return run(known_rows_, {static_cast<u32>(norm_.rows), blocks_for(norm_.columns, kKnownSlice)},
+      Dim grid = flat_blocks(norm_.rows, api::block_threads(known_rows_));
+      grid.y = blocks_for(norm_.columns, kKnownSlice);
+      return run(known_rows_, grid,
                  KnownRowsArgs{.norm = args(launch),
                                .mean = input<float>(launch, 1),
                                .variance = input<float>(launch, 2),

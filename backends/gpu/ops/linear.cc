@@ -135,7 +135,14 @@ class Linear : public Kernel {
     const float* floats = few.x;
     if (normalize_ != nullptr) {
       auto* normalized = reinterpret_cast<float*>(scratch + normalized_at_);
-      run(normalize_, rows, RowsArgs{few.x, norm, normalized, few.columns, slice, options_.epsilon});
+      run(normalize_, rows,
+          RowsArgs{.x = few.x,
+                   .weight = norm,
+                   .y = normalized,
+                   .rows = tokens_,
+                   .columns = few.columns,
+                   .slice = slice,
+                   .epsilon = options_.epsilon});
       floats = normalized;
     }
     if (!library_.empty()) return enqueue_library(launch, run, many);

@@ -47,7 +47,9 @@ class Reduce : public Kernel {
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
     void* states = parts_ > 1 ? launch.scratch : nullptr;
     const void* x = input<void>(launch, 0);
-    run(function_, {blocks_for(rows_.total, rows_per_block_), static_cast<u32>(parts_)},
+    Dim grid = flat_blocks(blocks_for(rows_.total, rows_per_block_), api::block_threads(function_));
+    grid.y = static_cast<u32>(parts_);
+    run(function_, grid,
         ReduceArgs{.x = x,
                    .y = output<void>(launch, 0),
                    .states = states,
@@ -57,7 +59,7 @@ class Reduce : public Kernel {
                    .vectors = in_vectors_ && is_16_byte_aligned(x),
                    .rows = rows_});
     if (parts_ == 1) return;
-    run(join_, {blocks_for(rows_.total, join_rows_)},
+    run(join_, flat_blocks(blocks_for(rows_.total, join_rows_), api::block_threads(join_)),
         ReduceJoinArgs{.states = states, .y = output<void>(launch, 0), .parts = parts_, .rows = rows_.total});
   }
 

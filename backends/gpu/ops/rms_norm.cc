@@ -19,10 +19,13 @@ class RmsNorm : public Kernel {
   }
 
   void enqueue(const abi::Launch& launch, const Launcher& run) const override {
-    run(function_, {static_cast<u32>(rows_), slices_of(rows_, columns_)},
+    Dim grid = flat_blocks(rows_, api::block_threads(function_));
+    grid.y = slices_of(rows_, columns_);
+    run(function_, grid,
         RowsArgs{.x = input<float>(launch, 0),
                  .weight = input<float>(launch, 1),
                  .y = output<float>(launch, 0),
+                 .rows = rows_,
                  .columns = static_cast<i32>(columns_),
                  .slice = slice_of(rows_, columns_),
                  .epsilon = epsilon_});

@@ -34,9 +34,10 @@ inline const RowKernel* row_kernel(int64_t columns, DType dtype, uint32_t wave, 
 
 inline bool is_16_byte_aligned(const void* pointer) { return reinterpret_cast<uintptr_t>(pointer) % kVectorBytes == 0; }
 
-// Blocks for `rows` rows.
-inline u32 row_blocks(const RowKernel& kernel, int64_t rows, const api::Function* function, uint32_t wave) {
-  return kernel.wave ? blocks_for(rows, api::block_threads(function) / wave) : static_cast<u32>(rows);
+// The grid for `rows` rows.
+inline Dim row_grid(const RowKernel& kernel, int64_t rows, const api::Function* function, uint32_t wave) {
+  const uint32_t threads = api::block_threads(function);
+  return flat_grid(rows * (kernel.wave ? wave : threads), threads);
 }
 
 }  // namespace gabbro::gpu

@@ -41,9 +41,10 @@ class Softmax : public Kernel {
                               .columns = static_cast<i32>(columns_),
                               .logarithm = logarithm_};
     const bool aligned = is_16_byte_aligned(args.x) && is_16_byte_aligned(args.y);
-    const u32 blocks = aligned && in_registers_ != nullptr ? row_blocks(*in_registers_, rows_, vectors_, wave_)
-                                                           : static_cast<u32>(rows_);
-    run(aligned ? vectors_ : function_, {blocks}, args);
+    if (aligned && in_registers_ != nullptr)
+      return run(vectors_, row_grid(*in_registers_, rows_, vectors_, wave_), args);
+    const api::Function* const function = aligned ? vectors_ : function_;
+    run(function, flat_blocks(rows_, api::block_threads(function)), args);
   }
 
  private:
