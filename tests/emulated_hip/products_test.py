@@ -10,7 +10,7 @@ sys.path.insert(0, str(ROOT / "tests" / "cli"))
 import support  # noqa: E402
 
 RUNTIME = support.BUILD / "lib" / "emulated_hip"
-PROMPT = "abcdefghijklmnopqrstuvwxyz" * 2
+PROMPT = "abcdefghijklmnopqrstuvwxyz" * 4  # more tokens than the batch kernels take
 RUN = ("run", support.TINY_F16, PROMPT, "--raw", "-n", "4", "--temperature", "0", "--device", "rocm:0")
 
 
