@@ -27,8 +27,11 @@ Explained nearest(const std::vector<const Card*>& cards, Judge judge) {
 
 Error without_cards(const Machine& machine, const std::string& what, const std::string& maker) {
   if (machine.kernel.wsl) {
+    // HIP reaches AMD cards through it without a card in /sys.
+    const bool reachable = machine.root.exists("/dev/dxg") && maker != "NVIDIA";
     return Error(ErrorCode::kNoDevice, fmt::format("no usable {} device: WSL shows no {} GPU to Linux", what, maker),
-                 "run Gabbro on Linux itself, or --device cpu");
+                 reachable ? "gabbro doctor says what ROCm for WSL lacks (checks wsl and hip-runtime)"
+                           : "run Gabbro on Linux itself, or --device cpu");
   }
   return Error(ErrorCode::kNoDevice, fmt::format("no usable {} device: this machine has no {} GPU", what, maker),
                "gabbro devices lists what there is; --device auto takes the best of it");

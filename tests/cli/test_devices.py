@@ -123,6 +123,16 @@ class Asked(Recorded):
                 ("nvidia", "cuda", "no usable CUDA device: no CUDA backend is installed", "libgabbro_cuda.so")):
             self.fails(3, "run", TINY_F16, "hi", "--device", device, environment=self.on(tree), says=[reason, hint])
 
+    def test_wsl(self):
+        tree = self.folder / "tree"
+        shutil.copytree(TREES / "no_gpu", tree)
+        (tree / "proc/sys/kernel/osrelease").write_text("6.6.87.2-microsoft-standard-WSL2\n")
+        for hints in (("run Gabbro on Linux itself",) * 2, ("ROCm for WSL lacks", "run Gabbro on Linux itself")):
+            for device, hint in zip(("rocm", "cuda"), hints):
+                self.fails(3, "run", TINY_F16, "hi", "--device", device, environment=self.on(tree), says=["WSL shows no", hint])
+            (tree / "dev").mkdir(exist_ok=True)
+            (tree / "dev/dxg").touch()
+
     def test_a_name_that_cannot_be_a_device(self):
         self.fails(2, "run", TINY_F16, "hi", "--device", "pci:xyz", environment=self.on("no_gpu"), says="pci:0000:03:00.0")
 
