@@ -8,9 +8,7 @@
 #include <string_view>
 
 #include "tests/emulated_hip/image.h"
-
-// In the runtime's library: whether a source has host code.
-extern "C" bool emulated_hip_has_source(const char* source);
+#include "tests/emulated_hip/library_calls.h"
 
 namespace {
 
@@ -78,7 +76,7 @@ hiprtcResult hiprtcCompileProgram(hiprtcProgram handle, int count, const char* c
     program.log = "error: unknown target '" + target + "'\n";
     return HIPRTC_ERROR_COMPILATION;
   }
-  if (!emulated_hip_has_source(program.name.c_str())) {
+  if (!emulated_hip::has_source(program.name.c_str())) {
     program.log = "error: " + program.name + " has no host code\n";
     return HIPRTC_ERROR_COMPILATION;
   }

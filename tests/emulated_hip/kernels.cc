@@ -3,7 +3,6 @@
 #include <string>
 
 #include "backends/gpu/sim/fault_handler.h"
-#include "backends/gpu/sim/grid.h"
 #include "backends/gpu/sim/memory.h"
 #include "tests/emulated_hip/runtime.h"
 
@@ -15,11 +14,6 @@ const gabbro::gpu::sim::Registration* find_kernel(std::string_view source, const
 }
 
 }  // namespace emulated_hip
-
-// For libhiprtc.
-extern "C" bool emulated_hip_has_source(const char* source) {
-  return *source != '\0' && gabbro::gpu::sim::has_kernels_of(source);
-}
 
 // The block executor asks these of the owner of the memory.
 namespace gabbro::gpu::sim {
