@@ -28,7 +28,7 @@ const char* name_of(api::Activation activation) {
 
 std::pair<std::string, std::string> key_of(const std::string& device, const std::string& library,
                                            const std::string& shape) {
-  return {fmt::format("{}, {}", device, library), "check of products: " + shape};
+  return {fmt::format("{}, {}", device, library), fmt::format("{}products: {}", kCheckPrefix, shape)};
 }
 
 }  // namespace

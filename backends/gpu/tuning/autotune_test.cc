@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/gpu/sim/memory.h"
+#include "backends/gpu/tuning/tuning.h"
 #include "backends/gpu/tuning/tuning_file.h"
 #include "gabbro/backend_abi.h"
 #include "src/base/half.h"
@@ -239,6 +240,18 @@ TEST_F(Autotune, AllAreMeasuredByTheFirstLaunchAndKept) {
   const std::string described = stored().begin()->first.first;
   EXPECT_THAT(described, HasSubstr("sim32 simulated GPU, waves of 32 lanes, 1 units, gabbro "));
   EXPECT_THAT(described, HasSubstr(", simulated library 1.0"));
+}
+
+// Else a library's verdict would end the fusion of products that are not measured.
+TEST_F(Autotune, VerdictsOfChecksAreNoMeasurements) {
+  const TuningEntry works = {.chosen = "works", .candidates = {{"works", 1}}};
+  ASSERT_EQ(TuningFile(file_).store({{{"gfx942, hipBLASLt", "check of products: f16 to f32"}, works}}), "");
+  Tuning tuning({.mode = abi::Tuning::kKnown, .file = file_.c_str()}, [] { return "gfx942, hipBLASLt"; });
+  EXPECT_FALSE(tuning.active());
+  EXPECT_EQ(tuning.known("check of products: f16 to f32"), "");
+  tuning.record({.shape = "linear", .candidates = {{.name = "few", .seconds = 1e-5, .fit = true}}});
+  EXPECT_EQ(stored().size(), 2U) << "the verdict stays in the file";
+  EXPECT_TRUE(tuning.active());
 }
 
 TEST_F(Autotune, KnownResultsAreUsed) {

@@ -20,10 +20,12 @@ TuningFile file_of(const abi::TuningOptions& options) {
   return TuningFile(options.file == nullptr ? TuningFile::default_path() : options.file);
 }
 
-// The measurements of a file.
+// The measurements of a file, without the verdicts of checks.
 TuningTable load(const TuningFile& file, std::string& problem) {
   TuningTable table = file.load(problem);
-  std::erase_if(table, [](const auto& entry) { return entry.first.second == kGraphVerdict; });
+  std::erase_if(table, [](const auto& entry) {
+    return entry.first.second == kGraphVerdict || entry.first.second.starts_with(kCheckPrefix);
+  });
   return table;
 }
 

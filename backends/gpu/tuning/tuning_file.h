@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,8 @@ using TuningTable = std::map<std::pair<std::string, std::string>, TuningEntry>;
 
 // In place of a shape: the entry is the verdict on a runtime's graphs (graph_policy.h), and no measurement.
 inline constexpr const char* kGraphVerdict = "graphs";
+// Entries whose shape begins so are verdicts of checks and not measurements: `chosen` is the verdict.
+inline constexpr std::string_view kCheckPrefix = "check of ";
 
 class TuningFile {
  public:
