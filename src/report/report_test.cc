@@ -107,8 +107,9 @@ TEST_F(Report, TheTimeOfAllPartsIsLimited) {
   run("exec sleep 100");
   EXPECT_EQ(states_["machine"], "hung");
   EXPECT_EQ(states_["model"], "skipped");
-  options_.path = "/no/such/folder/x.tar.zst";
-  EXPECT_THROW(make_report(options_), Error);
+  ReportOptions elsewhere = options_;
+  elsewhere.path = "/no/such/folder/x.tar.zst";
+  EXPECT_THROW(make_report(elsewhere), Error);
 }
 
 TEST(ReportParts, AreAtMostTenMinutesTogether) {
