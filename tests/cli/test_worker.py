@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+import unittest
 
 import support
 from support import PROGRAM, TINY_F16, TestCase, gabbro
@@ -201,6 +202,41 @@ class Worker(TestCase):
         # A device that is not there: the worker says so.
         self.fails(3, "run", TINY_F16, "Hello", environment={"GABBRO_WORKER": "auto", "GABBRO_DEVICE": "rocm"},
                    says="no usable ROCm device")
+
+
+class EmulatedHip(TestCase):
+    """The same with the ROCm plugin, on a runtime that aborts (6.4) or returns an error for ever (7.2) after a fault."""
+    RUNTIME = support.BUILD / "lib" / "emulated_hip"
+
+    def environment(self, release, **more):
+        return {"LD_LIBRARY_PATH": str(self.RUNTIME), "EMULATED_GPUS": "gfx1100", "EMULATED_GPU_STRICT": release,
+                "GABBRO_DEVICE": "rocm:0", **more}
+
+    def rows(self, environment, code):
+        path = self.file("prompts.txt", "".join(prompt + "\n" for prompt in PROMPTS))
+        result = gabbro("run", TINY_F16, *GREEDY, "--prompts", path, "--parallel", "1", environment=environment)
+        self.assertEqual(result.code, code, result)
+        return [json.loads(line) for line in result.out.decode().splitlines()], result
+
+    @unittest.skipUnless((RUNTIME / "libamdhip64.so.7").exists(), "needs a build with GABBRO_EMULATED_HIP")
+    def test_prompts_go_on_after_a_fault(self):
+        statistics = self.folder / "statistics"
+        whole, _ = self.rows(self.environment("7.2", EMULATED_GPU_STATISTICS=str(statistics), GABBRO_WORKER="off"), 0)
+        launches = max(json.loads(line)["launches"] for line in statistics.read_text().splitlines())
+        for release, says in (("6.4", "signal 6 (Aborted)"), ("7.2", "the device was lost")):
+            with self.subTest(release=release):
+                fault = f"launch:{launches * 3 // 5}"  # in every process
+                rows, result = self.rows(self.environment(release, EMULATED_GPU_FAIL=fault), 1)
+                lost = [row["index"] for row in rows if "error" in row]
+                self.assertTrue(lost and 0 < lost[0] < len(PROMPTS) - 1, result)
+                self.assertNotIn(lost[0] + 1, lost, result)
+                for row in rows:
+                    if row["index"] in lost:
+                        self.assertIn("the answer was lost: ", row["error"])
+                        self.assertIn(says, row["error"])
+                        self.assertIn("the last launches were, the newest first: ", row["error"])
+                    else:
+                        self.assertEqual(row, whole[row["index"]])
 
 
 if __name__ == "__main__":

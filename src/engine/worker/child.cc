@@ -224,7 +224,12 @@ int Server::run() {
     }
     if (works) works = step();
   }
-  ::_exit(0);  // a driver that hangs would not let the engine be closed
+  // A driver that hangs would not let the engine be closed: receive_all() ends the process then.
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<LocalModel> last = std::move(model_);
+  own_.clear();
+  lock.unlock();
+  return 0;
 }
 
 }  // namespace
