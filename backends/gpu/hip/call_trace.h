@@ -63,6 +63,6 @@ class CallTrace {
 };
 
 // `text` as a JSON string. Bytes outside ASCII are replaced.
-std::string quoted(std::string_view text);
+std::string json_text(std::string_view text);
 
 }  // namespace gabbro::gpu::hip

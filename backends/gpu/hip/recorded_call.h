@@ -63,7 +63,7 @@ std::string input_text(CallTrace& trace, T value) {
   } else if constexpr (std::is_arithmetic_v<T>) {
     return std::to_string(value);
   } else if constexpr (std::is_same_v<T, const char*>) {
-    return value == nullptr ? "null" : quoted(value);
+    return value == nullptr ? "null" : json_text(value);
   } else if constexpr (std::is_same_v<T, void*> || std::is_same_v<T, const void*>) {
     return trace.memory(value);
   } else if constexpr (IsHandle<T>) {
@@ -87,7 +87,7 @@ std::string output_text(CallTrace& trace, std::string_view name, T value, const 
       return {};
     }
   } else if constexpr (std::is_same_v<T, char*>) {
-    return quoted(value);
+    return json_text(value);
   } else if constexpr (std::is_arithmetic_v<Target> || std::is_enum_v<Target>) {
     return value == nullptr ? std::string("null") : input_text(trace, *value);
   } else if constexpr (IsHandle<Target>) {
