@@ -83,6 +83,7 @@ void require_dimensions(unsigned x, unsigned y, unsigned z, unsigned threads, co
 hipError_t hipModuleLoadData(hipModule_t* module, const void* data) {
   return call("hipModuleLoadData", [&](Runtime& runtime, Lock&) {
     if (module == nullptr || data == nullptr) throw Failure{hipErrorInvalidValue, "image"};
+    if (runtime.is_failing("image")) throw Failure{hipErrorInvalidImage, "a fault that was asked for"};
     const int index = runtime.current_device();
     const emulated_hip::Image image =
         emulated_hip::find_image(data, runtime.device(index).card->target, runtime.settings.rules.newest_bundle_format);

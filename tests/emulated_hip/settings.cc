@@ -65,7 +65,7 @@ bool parse_flag(const char* variable, bool fallback) {
 
 void parse_fails(Settings& settings) {
   constexpr const char* kVariable = "EMULATED_GPU_FAIL";
-  constexpr std::array<std::string_view, 5> kCounted = {"launch", "malloc", "hang", "copy", "capture"};
+  constexpr std::array<std::string_view, 6> kCounted = {"launch", "malloc", "hang", "copy", "capture", "image"};
   constexpr std::array<std::string_view, 6> kNamed = {"graph:stale", "graph:oom",  "graph:truncate",
                                                       "gemm:crash",  "gemm:fault", "peer:damage"};
   for_items(text_of(kVariable), [&](std::string_view item) {
@@ -76,10 +76,11 @@ void parse_fails(Settings& settings) {
     }
     const uint64_t number = parse_number(item.substr(std::min(item.size(), what.size() + 1))).value_or(0);
     if (std::ranges::count(kCounted, what) == 0 || number == 0) {
-      refuse(kVariable, item,
-             "launch:N, malloc:N, hang:N, copy:N, capture:N, graph:stale, graph:oom, graph:truncate, gemm:crash, "
-             "gemm:fault "
-             "or peer:damage");
+      refuse(
+          kVariable, item,
+          "launch:N, malloc:N, hang:N, copy:N, capture:N, image:N, graph:stale, graph:oom, graph:truncate, gemm:crash, "
+          "gemm:fault "
+          "or peer:damage");
     }
     settings.fails[std::string(what)] = number;
   });
