@@ -14,8 +14,9 @@ endfunction()
 set(all_cards gfx906,gfx90a,gfx942,gfx950,gfx1030,gfx1100,gfx1101,gfx1102,gfx1151,gfx1200,gfx1201)
 foreach(release 6.4 7.2 7.14 10.0)
   strict_test(devices_${release} ${all_cards} ${release} COMMAND gabbro devices)
+  # The largest first, and the integrated one after all others.
   set_tests_properties(strict_devices_${release} PROPERTIES
-    PASS_REGULAR_EXPRESSION "rocm:0 .*gfx906, native.*rocm:3 .*gfx950, native.*rocm:8 .*gfx1151, native.*rocm:10 .*gfx1201, native")
+    PASS_REGULAR_EXPRESSION "rocm:3 .*gfx950, native.*rocm:2 .*gfx942, native.*rocm:10 .*gfx1201, native.*rocm:8 .*gfx1151, native")
 endforeach()
 
 # Ops with each wave size; blocks that take turns show what a block takes from another one too early.
@@ -33,10 +34,9 @@ foreach(seed 1 2 3)
   strict_test(streams_seed_${seed} gfx1201 7.14 ENVIRONMENT EMULATED_GPU_SEED=${seed} COMMAND stream_test)
 endforeach()
 
-# Language models: batches, shared pages, ranges that grow, graphs.
-strict_test(llm_6.4 gfx1030 6.4 COMMAND llm_test --gtest_filter=RunnerTest.Greedy*:RunnerTest.Mixes*)
-strict_test(llm_7.2 gfx942 7.2 COMMAND llm_test --gtest_filter=RunnerTest.*)
-strict_test(llm_7.14 gfx1201 7.14 ENVIRONMENT EMULATED_GPU_SEED=2 COMMAND llm_test --gtest_filter=RunnerTest.*)
+# Language models: batches, ranges that grow, graphs, steps that are queued while others run.
+strict_test(llm_6.4 gfx1030 6.4 COMMAND llm_test --gtest_filter=RunnerTest.StepGreedy*)
+strict_test(llm_7.2 gfx942 7.2 COMMAND llm_test --gtest_filter=RunnerTest.StepGreedy*)
+strict_test(llm_7.14 gfx1201 7.14 ENVIRONMENT EMULATED_GPU_SEED=2 COMMAND llm_test --gtest_filter=RunnerTest.Greedy*)
 strict_test(llm_10.0 gfx1151 10.0 ENVIRONMENT EMULATED_GPU_SEED=3 EMULATED_GPU_MEMORY=2G
-  COMMAND llm_test "--gtest_filter=RunnerTest.*:*FamilyLogits.InF32*/gemma3:*FamilyLogits.InF32*/deepseek_v3")
-strict_test(llm_ahead gfx950 7.2 COMMAND llm_test --gtest_filter=StepsAhead.*)
+  COMMAND llm_test --gtest_filter=RunnerTest.StepGreedy*)
