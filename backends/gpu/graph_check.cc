@@ -24,8 +24,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kLaunches = 300;  // HIP 7.2 on gfx1201 reads old values from about the 200th on (ROCm/hip#3887)
 constexpr int kReplays = 200;
-constexpr int kDirect = 4;    // rounds of single launches
-constexpr int kEnqueued = 8;  // replays between two waits
+constexpr int kDirect = 2;    // rounds of single launches
+constexpr int kEnqueued = 4;  // replays between two waits
 constexpr auto kLimit = std::chrono::milliseconds(700);
 constexpr size_t kBytes = kGraphStepElements * sizeof(uint32_t);
 
