@@ -23,7 +23,7 @@
 namespace gabbro::worker {
 namespace {
 
-constexpr std::chrono::seconds kLastWork{2};  // for an engine to end when the program is gone
+constexpr std::chrono::seconds kLastWork{2};  // for an engine to be closed
 
 // Sends from one thread, receives from another.
 class Connection {
@@ -114,6 +114,7 @@ void Server::receive_all() {
     std::fprintf(stderr, "gabbro: worker: %s\n", error.what());
     ::_exit(kBadMessage);
   }
+  if (!message) ::_exit(0);  // the program is gone
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
