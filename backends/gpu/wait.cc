@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <string_view>
 #include <thread>
 
 #include "backends/gpu/launch_names.h"
@@ -13,20 +15,32 @@ namespace {
 
 std::atomic<void (*)(const char*)> g_report{nullptr};
 
+bool sleeps_at_once() {
+  static const bool sleeps = [] {
+    const char* const text = std::getenv("GABBRO_BLOCKING_SYNC");
+    return text != nullptr && std::string_view(text) == "1";
+  }();
+  return sleeps;
+}
+
 }  // namespace
 
 void set_reporter(void (*report)(const char* line)) { g_report = report; }
 
 Waiter::Waiter(const std::atomic<bool>* cancel)
-    : cancel_(cancel), start_(Clock::now()), next_report_(api::report_after()) {}
+    : cancel_(cancel),
+      spin_(sleeps_at_once() ? Clock::duration(0) : kSpin),
+      start_(Clock::now()),
+      next_report_(api::report_after()) {}
 
 void Waiter::pause() {
   if (cancel_ != nullptr && *cancel_) throw ApiError(abi::StatusCode::kCanceled, "cancelled");
   elapsed_ = Clock::now() - start_;
   if (elapsed_ >= next_report_) report();
   if (!is_long()) return std::this_thread::yield();
-  // At most 1.6 % of a wait.
-  std::this_thread::sleep_for(std::min<Clock::duration>(elapsed_ / 64, std::chrono::milliseconds(20)));
+  // At most 1.6 % of a long wait.
+  constexpr Clock::duration kShortest = std::chrono::microseconds(50), kLongest = std::chrono::milliseconds(20);
+  std::this_thread::sleep_for(std::clamp<Clock::duration>(elapsed_ / 64, kShortest, kLongest));
 }
 
 void Waiter::report() {

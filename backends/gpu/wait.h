@@ -21,7 +21,7 @@ class Waiter {
   // Longer, the longer the wait lasts: none at first, at most 20 ms. Throws ApiError kCanceled.
   void pause();
   // The wait has become so long that it pauses. A lock that others need should not be held any longer.
-  bool is_long() const { return elapsed_ >= kSpin; }
+  bool is_long() const { return elapsed_ >= spin_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -31,6 +31,7 @@ class Waiter {
   void report();
 
   const std::atomic<bool>* const cancel_;
+  const Clock::duration spin_;  // kSpin, or 0 with GABBRO_BLOCKING_SYNC=1
   const Clock::time_point start_;
   Clock::duration elapsed_{};
   Clock::duration next_report_;
