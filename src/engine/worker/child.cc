@@ -119,7 +119,7 @@ void Server::receive_all() {
     const std::lock_guard lock(mutex_);
     ends_ = true;
     arrived_.notify_one();
-    for (const auto& [ticket, own] : own_) model_->cancel(own);  // those there are only with a model
+    for (const auto& [ticket, own] : own_) model_->cancel(own);  // own_ is empty before there is a model
   }
   std::this_thread::sleep_for(kLastWork);
   ::_exit(0);  // the engine hangs, or loads a model in vain
