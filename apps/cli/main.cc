@@ -76,12 +76,12 @@ int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("gabbro"));
   spdlog::set_pattern("gabbro: %l: %v");
   set_notice_handler([](const char* line) { spdlog::warn("{}", line); });
+  set_progress_sink(cli::say_progress);
   if (argc == 2 && argv[1] == std::string_view(cli::kWorkerCommand)) return worker::run_child();
   install_abort_handler(STDERR_FILENO);
   cli::install_interrupt_handler();
   const bool debug = cli::wants_debug({argv, static_cast<size_t>(argc)});
   spdlog::set_level(debug ? spdlog::level::debug : spdlog::level::warn);
-  set_progress_sink(cli::say_progress);
   try {
     if (debug) cli::log_skipped_plugins();
     return cli::run_program(argc, argv);

@@ -145,7 +145,7 @@ TEST_F(Checks, CountersThatAreLeftBehindAreFound) {
   abi::CheckResult result;
   ASSERT_EQ(run("kernels", result).code, StatusCode::kOk);
   EXPECT_EQ(result.status, CheckStatus::kError);
-  EXPECT_STREQ(result.summary, "after all kernels have ended, counter 512 of their blocks is 16 and not 0");
+  EXPECT_STREQ(result.summary, "after all kernels have ended, counter 512 of their blocks is 32 and not 0");
 }
 
 TEST_F(Checks, GraphsThatAreWrongOrSwitchedOff) {

@@ -41,7 +41,6 @@ constexpr std::array kChecks = {
     Check{"pcie-atomics", check_atomics},
     Check{"pcie-link", check_link},
     Check{"large-bar", check_large_bar},
-    Check{"idle-power", check_idle},
     Check{"hang-recovery", check_hang_recovery},
     Check{"miopen-search", check_miopen_search},
     Check{"code-objects", check_code_objects},
@@ -52,6 +51,7 @@ constexpr std::array kChecks = {
     Check{"allocator", check_allocator},
     Check{"bandwidth", check_bandwidth},
     Check{"products", check_products},
+    Check{"idle-power", check_idle},
 };
 
 }  // namespace
