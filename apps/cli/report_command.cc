@@ -90,7 +90,7 @@ void add_report_part(Command root) {
   command.option("--folder", o->folder, "Folder for its files").placeholder("FOLDER").required();
   command.number("--seconds", o->seconds, "Its limit").required();
   command.option("--device", o->options.device, "The device").placeholder("DEVICE");
-  command.option("--model", o->options.model, "A model file").placeholder("FILE");
+  command.option("--model", o->options.model, "A model file").placeholder("FILE").file(FileUse::kInput);
   command.runs([o] {
     // Neither a core dump nor a process that outlives the report.
     const rlimit none = {0, 0};

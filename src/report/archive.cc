@@ -1,9 +1,6 @@
 #include "src/report/archive.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -14,8 +11,10 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <span>
 
 #include "src/base/error.h"
+#include "src/base/mapped_file.h"
 
 namespace gabbro::report {
 namespace {
@@ -95,15 +94,6 @@ std::string decompress(std::string_view bytes, const std::string& path) {
   return out;
 }
 
-void write_all(int descriptor, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) throw failed("{}: cannot be written: {}", path, std::strerror(errno));
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-}
-
 }  // namespace
 
 std::string pack_archive(const std::vector<ReportFile>& files) {
@@ -146,22 +136,7 @@ std::vector<ReportFile> unpack_archive(std::string_view bytes, const std::string
 
 void write_archive(const std::string& path, const std::vector<ReportFile>& files) {
   const std::string bytes = pack_archive(files);
-  const std::string partial = fmt::format("{}.{}.partial", path, ::getpid());
-  const int descriptor = ::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor < 0) throw failed("{}: cannot be written: {}", path, std::strerror(errno));
-  try {
-    write_all(descriptor, bytes, path);
-    if (::fsync(descriptor) != 0) throw failed("{}: cannot be written: {}", path, std::strerror(errno));
-  } catch (...) {
-    ::close(descriptor);
-    ::unlink(partial.c_str());
-    throw;
-  }
-  ::close(descriptor);
-  if (::rename(partial.c_str(), path.c_str()) == 0) return;
-  const int error = errno;
-  ::unlink(partial.c_str());
-  throw failed("{}: cannot be written: {}", path, std::strerror(error));
+  write_file_atomically(path, std::as_bytes(std::span(bytes)));
 }
 
 std::vector<ReportFile> read_archive(const std::string& path) {

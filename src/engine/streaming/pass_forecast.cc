@@ -111,6 +111,7 @@ class Timeline {
 
 // Mean bytes per second of the reads of a pass.
 double mean_file_speed(const Placement& placement, const HostPlan& host, const PassSpeeds& speeds) {
+  if (speeds.experts == 0) return placement.file_bytes_per_pass > 0 ? speeds.links.file : 0;
   uint64_t bytes = 0;
   double seconds = 0;
   for (const auto& [number, stage] : stages_of(placement, host)) {
