@@ -220,7 +220,7 @@ TEST_F(Survival, CopiesBetweenDevicesArrive) {
     EXPECT_EQ(to->route_from(*from).direct, c.direct) << c.from << " to " << c.to;
     EXPECT_THAT(to->route_from(*from).reason, HasSubstr(c.reason));
   }
-  ::setenv("GABBRO_SIM_FAIL", "peer-error:5", 1);  // after the test's four
+  ::setenv("GABBRO_SIM_FAIL", "peer-error:8", 1);  // after four copies of the test and three that are timed
   const auto from = open_device("sim:1"), to = open_device("sim:0");
   const std::shared_ptr<void> source = from->allocate(8), target = to->allocate(8);
   try {
