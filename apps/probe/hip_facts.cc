@@ -1,5 +1,4 @@
-// Functions are called by their C types, without HIP's headers: the layouts and numbers used here are those of HIP 6
-// and 7, which share them.
+// Calls HIP's functions by their C types, without its headers. HIP 6 and 7 share the layouts and numbers used here.
 #include "apps/probe/hip_facts.h"
 
 #include <dlfcn.h>
@@ -18,7 +17,7 @@ namespace {
 
 // hipDeviceProp_tR0600: 1472 bytes; the name, then the UUID and LUID, which are left out, up to byte 284.
 constexpr size_t kProperties = 4096, kUuid = 256, kUuidEnd = 284, kArchitecture = 1160;
-// Numbers of hipDeviceAttribute_t: those of CUDA's kind, and AMD's.
+// Numbers of hipDeviceAttribute_t: attributes that CUDA has too, then AMD's.
 constexpr std::array<std::array<int, 2>, 2> kAttributes = {{{0, 120}, {10000, 10060}}};
 
 class Line {
@@ -183,7 +182,7 @@ std::vector<char> compiled(const Hip& rtc, const std::string& target, int& error
   return code;
 }
 
-// "gfx11-generic" for "gfx1100"; empty where there is none, or two.
+// "gfx11-generic" for "gfx1100"; empty if no generic target, or more than one, is known.
 std::string generic_target(const std::string& target) {
   if (target.starts_with("gfx11")) return "gfx11-generic";
   if (target.starts_with("gfx12")) return "gfx12-generic";

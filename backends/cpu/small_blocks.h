@@ -22,8 +22,8 @@ class SmallBlocks {
 
   // A block of at least `bytes`, a multiple of kUnit up to kLargest; null if there is none.
   void* take(size_t bytes);
-  // Memory of aligned_alloc of at least kUnit bytes, `bytes` of which can be used: kept, or freed if it is too large or
-  // enough of its size are there.
+  // Takes memory of aligned_alloc with `bytes` usable bytes, at least kUnit. Frees it if it is too large, or if enough
+  // blocks of its size are kept.
   void put(void* pointer, size_t bytes);
   size_t clear();  // frees all, and returns how many bytes that was
 

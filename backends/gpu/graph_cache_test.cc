@@ -90,7 +90,7 @@ TEST(Graphs, TellWhichInputsAreSettled) {
   device.copy_to_device(nullptr, memory, values.data(), values.size() * 4);
   List list(*negate, memory, memory + kListCount);
   const Witness witness;
-  // The inputs of the last launch but one, of which others write the first 2 * kListCount elements.
+  // The inputs of the last launch but one. Other launches write their first 2 * kListCount elements.
   const auto part = [&](int64_t first, int64_t count) {
     return abi::TensorView{.data = memory + first, .shape = {count}, .strides = {1}, .rank = 1, .dtype = DType::f32};
   };
@@ -114,7 +114,7 @@ TEST(Graphs, TellWhichInputsAreSettled) {
   device.free(nullptr, memory);
 }
 
-// A device whose graphs have a fault, and lists x -> -x -> x ... -> y of nine launches, of which every run is checked.
+// A device whose graphs have a fault, and lists x -> -x -> x ... -> y of nine launches. Every run is checked.
 class GraphFaults : public testing::Test {
  protected:
   GraphFaults() { std::filesystem::remove(file_); }

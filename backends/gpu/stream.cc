@@ -1,7 +1,5 @@
 #include "backends/gpu/stream.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <vector>

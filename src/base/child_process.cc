@@ -23,11 +23,7 @@ constexpr std::chrono::milliseconds kGrace{1000};  // for a killed process to be
 
 // posix_spawn and not fork: safe in a program with threads, whatever they hold at this moment.
 int spawn(const std::vector<std::string>& command, int output, pid_t& child) {
-  std::vector<char*> arguments;
-  arguments.reserve(command.size() + 1);
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-
+  const std::vector<char*> arguments = argument_pointers(command);
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
@@ -63,29 +59,35 @@ bool collect(int descriptor, Clock::time_point deadline, const std::atomic<bool>
   return false;
 }
 
-constexpr int kUnknownStatus = 0xffff;  // neither an exit nor a signal
+}  // namespace
 
-// Waits for the child's end, but not for ever. False where it is still there.
-bool reap(pid_t child, Clock::time_point deadline, int& status) {
-  while (true) {
+std::vector<char*> argument_pointers(const std::vector<std::string>& command) {
+  std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
+  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  return arguments;
+}
+
+bool reap_child(pid_t child, std::chrono::steady_clock::time_point deadline, int& status) {
+  constexpr int kUnknownStatus = 0xffff;  // neither an exit nor a signal
+  for (std::chrono::microseconds pause{200};; pause = std::min(pause * 2, std::chrono::microseconds(10000))) {
     const pid_t ended = ::waitpid(child, &status, WNOHANG);
     if (ended == child) return true;
-    if (ended < 0 && errno != EINTR) {  // the host program ignores SIGCHLD: the exit status is lost
+    if (ended < 0 && errno != EINTR) {
       status = kUnknownStatus;
       return true;
     }
     if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::sleep_for(pause);
   }
 }
 
-std::string ending_of(int status) {
+std::string describe_child_end(int status) {
   if (WIFEXITED(status)) return fmt::format("exit code {}", WEXITSTATUS(status));
   if (WIFSIGNALED(status)) return fmt::format("signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
   return "an unknown end";
 }
-
-}  // namespace
 
 ChildResult run_child(const std::vector<std::string>& command, std::chrono::milliseconds limit,
                       const std::atomic<bool>* cancel) {
@@ -107,12 +109,12 @@ ChildResult run_child(const std::vector<std::string>& command, std::chrono::mill
   result.timed_out = !collect(ends[0], Clock::now() + limit, cancel, result.output);
   ::close(ends[0]);
   int status = 0;
-  const bool ended = !result.timed_out && reap(child, Clock::now() + kGrace, status);
+  const bool ended = !result.timed_out && reap_child(child, Clock::now() + kGrace, status);
   if (!ended) {
     ::kill(-child, SIGKILL);
-    reap(child, Clock::now() + kGrace, status);
+    reap_child(child, Clock::now() + kGrace, status);
   }
-  result.ending = ended ? ending_of(status) : "it had to be killed";
+  result.ending = ended ? describe_child_end(status) : "it had to be killed";
   result.succeeded = ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   return result;
 }

@@ -2,6 +2,8 @@
 // them (in a kernel driver): then they are left behind, and the caller goes on.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -21,5 +23,14 @@ struct ChildResult {
 // program when `cancel` (may be null) becomes true.
 ChildResult run_child(const std::vector<std::string>& command, std::chrono::milliseconds limit,
                       const std::atomic<bool>* cancel = nullptr);
+
+// The pieces of it, for children that are started in another manner.
+
+// The argv of posix_spawn; `command` has to outlive it.
+std::vector<char*> argument_pointers(const std::vector<std::string>& command);
+// Waits for the child's end until the deadline. False if it still runs. If the host program ignores SIGCHLD, the status
+// is lost and becomes one that is neither an exit nor a signal.
+bool reap_child(pid_t child, std::chrono::steady_clock::time_point deadline, int& status);
+std::string describe_child_end(int status);  // "exit code 1", "signal 6 (Aborted)"
 
 }  // namespace gabbro

@@ -7,9 +7,9 @@
 #include <array>
 #include <filesystem>
 
-#include "src/backend/discovery/child_process.h"
 #include "src/backend/discovery/fields.h"
 #include "src/backend/doctor/doctor.h"
+#include "src/base/child_process.h"
 #include "src/base/hip/folders.h"
 #include "src/base/hip/library_file.h"
 #include "src/report/build_id.h"

@@ -1,5 +1,5 @@
-// A small built-in model of random weights on the device and on the CPU, then the user's model: only numbers and hashes
-// of what they compute.
+// Runs a small built-in model of random weights on the device and on the CPU, then the user's model. Only numbers and
+// hashes of their results are recorded.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>

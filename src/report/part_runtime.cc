@@ -1,7 +1,7 @@
 // The GPU runtimes: what HIP says of itself and its devices (gabbro_probe facts), and the devices of all backends.
-#include "src/backend/discovery/child_process.h"
 #include "src/backend/discovery/fields.h"
 #include "src/backend/plugin.h"
+#include "src/base/child_process.h"
 #include "src/base/error.h"
 #include "src/report/part.h"
 
@@ -16,7 +16,7 @@ void record_runtime(const PartOptions& options, PartOutput& output) {
   if (helper.empty()) throw failed("the helper program gabbro_probe is not installed next to the library");
   const std::chrono::milliseconds limit(static_cast<int64_t>(900 * options.seconds));
   // Less than the part may take, so that what it printed before a hang is not lost.
-  const discovery::ChildResult child = discovery::run_child({helper, "facts"}, limit);
+  const ChildResult child = run_child({helper, "facts"}, limit);
   std::string rest;
   for (const std::string& line : discovery::split(child.output, "\n")) {
     const auto object = ordered_json::parse(line, nullptr, false);

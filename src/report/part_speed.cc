@@ -1,12 +1,12 @@
 // Times of the device: latencies, a GEMV, a tile of a prompt, attention; then five seconds of idling, with power and
 // clocks throughout.
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "src/base/error.h"
+#include "src/base/processor_time.h"
 #include "src/report/examined_device.h"
 #include "src/report/power_log.h"
 
@@ -16,15 +16,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr double kTooLong = 0.02;  // seconds of one launch: larger sizes are left out
-
-double processor_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 // Median seconds of a launch that is waited for together with `batch` - 1 others, after 50 ms of work that raises
 // clocks. A launch that takes long is timed once.

@@ -13,7 +13,7 @@
 #include <iterator>
 #include <random>
 
-#include "src/backend/discovery/child_process.h"
+#include "src/base/child_process.h"
 #include "src/base/error.h"
 #include "src/report/scrubber.h"
 
@@ -90,7 +90,7 @@ std::string last_line(const std::string& text) {
   return text.substr(begin, std::min<size_t>(end + 1 - begin, 400));
 }
 
-Outcome outcome_of(const discovery::ChildResult& child, double seconds) {
+Outcome outcome_of(const ChildResult& child, double seconds) {
   const std::string last = last_line(child.output);
   if (!child.started) return {"failed", "cannot start the child process: " + child.ending, seconds};
   if (child.timed_out) return {"hung", fmt::format("no end within {:.0f} s; {}", seconds, last), seconds};
@@ -148,8 +148,8 @@ class Reporter {
     const bool traced = std::ranges::find(kTraced, std::string_view(part.name)) != std::end(kTraced);
     if (traced) ::setenv("GABBRO_HIP_TRACE", fmt::format("{}/hip_trace_{}.jsonl", folder, part.name).c_str(), 1);
     const double from = elapsed();
-    const discovery::ChildResult child =
-        discovery::run_child(command, std::chrono::milliseconds(static_cast<int64_t>(limit * 1000)), options_.stop);
+    const ChildResult child =
+        run_child(command, std::chrono::milliseconds(static_cast<int64_t>(limit * 1000)), options_.stop);
     if (traced) ::unsetenv("GABBRO_HIP_TRACE");
     Outcome outcome = outcome_of(child, elapsed() - from);
     if (stopped()) outcome = {"stopped", "the user has stopped it", outcome.seconds};

@@ -9,12 +9,12 @@
 #include <map>
 #include <string>
 
-#include "src/backend/discovery/child_process.h"
 #include "src/backend/discovery/fields.h"
 #include "src/backend/discovery/runtime_probe.h"
 #include "src/backend/discovery/test_tree.h"
 #include "src/backend/doctor/doctor.h"
 #include "src/backend/survey.h"
+#include "src/base/child_process.h"
 
 namespace gabbro::discovery {
 namespace {

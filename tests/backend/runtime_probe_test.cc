@@ -7,8 +7,8 @@
 
 #include <cstdlib>
 
-#include "src/backend/discovery/child_process.h"
 #include "src/backend/discovery/test_tree.h"
+#include "src/base/child_process.h"
 
 namespace gabbro::discovery {
 namespace {

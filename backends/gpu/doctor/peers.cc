@@ -24,7 +24,7 @@ constexpr size_t kTestBytes = (size_t{16} << 20) + 3;
 constexpr size_t kTestSizes[] = {1, 4097, (size_t{1} << 20) - 1, kTestBytes - 64};
 constexpr size_t kTestOffset = 60;
 
-constexpr int kTimedCopies = 3;  // of each route, of which the fastest counts
+constexpr int kTimedCopies = 3;  // of each route; the fastest counts
 // Times of a shared machine vary; a direct copy also leaves the host's memory to others.
 constexpr double kClearlyFaster = 1.5;
 
@@ -108,7 +108,7 @@ PeerCopies::Route PeerCopies::timed(const PeerEnd& from, void* target, const voi
     route.staged_rate = rate([&] { copy_staged(target, from, source, kTestBytes); });
   } catch (const ApiError& error) {
     if (error.code != abi::StatusCode::kOutOfMemory) throw;
-    return route;  // without memory for stages there is no choice
+    return route;  // no memory for stages: only the direct route is left
   }
   if (route.staged_rate > kClearlyFaster * route.direct_rate) {
     route.direct = false;

@@ -12,8 +12,8 @@ struct MemoryClock {
   int bits;
 };
 
-// Bytes/s: the published figure, else the one of the runtime's clock for HBM, which transfers twice a clock. The clock
-// of GDDR6 gives an eighth of its rate, that of an APU is not the memory's: 0 there, unknown.
+// Bytes/s: the published figure, else the runtime's clock for HBM, which transfers twice a clock. Returns 0 (unknown)
+// for other cards: the clock of GDDR6 gives an eighth of its rate, and an APU reports another clock than its memory's.
 double bandwidth_of(std::string_view architecture, std::string_view name, uint64_t memory, const MemoryClock& clock);
 
 }  // namespace gabbro::gpu::hip

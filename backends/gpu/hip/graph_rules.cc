@@ -5,9 +5,9 @@
 namespace gabbro::gpu::hip {
 
 api::GraphRules graph_rules_of(int version, std::string_view target) {
-  // The arguments of a graph's launches are allocated in the device's memory, for each graph, and a launch crashes
-  // where there was none (ROCm/rocm-systems#10021: from 60 MiB of free memory on). So there are fewer than elsewhere,
-  // and no new ones where less than twice that is free.
+  // Each graph allocates its launches' arguments in the device's memory, and a launch crashes if that failed
+  // (ROCm/rocm-systems#10021: with 60 MiB or less free). So HIP keeps fewer graphs than CUDA, and makes none with less
+  // than twice that free.
   api::GraphRules rules{.most = 16, .spare = size_t{128} << 20, .tested = true, .off = {}};
   // Replays give wrong bits in some processes only, which a test may miss: ROCm/clr#279 (gfx942, 7.2.0 to 7.2.3),
   // ROCm/hip#3902 (gfx950, 7.2), ROCm/rocm-systems#6888 (7.2.4).

@@ -41,8 +41,8 @@ class Runtime {
   // Why there is none, in one line.
   static const std::string& problem();
 
-  // Whether this process was forked from one that had opened HIP. HIP's threads and mappings are not in the child,
-  // where its calls hang or crash: there all functions fail, and check() says why.
+  // Whether this process was forked from one that had opened HIP. A child has none of HIP's threads and mappings, so
+  // that calls would hang or crash: all functions fail in it, and check() gives the reason.
   bool is_forked() const { return opened_by_ != 0; }
 
   // Throws ApiError where `result` is a failure, naming what was done.

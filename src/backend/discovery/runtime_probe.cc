@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "src/backend/discovery/child_process.h"
 #include "src/backend/discovery/fields.h"
 #include "src/backend/discovery/pci.h"
 #include "src/backend/discovery/recorded_facts.h"
 #include "src/backend/plugin.h"
+#include "src/base/child_process.h"
 #include "src/base/hip/settings.h"
 
 namespace gabbro::discovery {

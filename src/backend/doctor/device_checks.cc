@@ -3,17 +3,16 @@
 #include <fmt/format.h>
 
 #include <dlfcn.h>
-#include <sys/resource.h>
-
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <thread>
 
-#include "src/backend/discovery/child_process.h"
 #include "src/backend/discovery/fields.h"
 #include "src/backend/doctor/checks.h"
+#include "src/base/child_process.h"
+#include "src/base/processor_time.h"
 
 namespace gabbro::doctor {
 namespace {
@@ -84,15 +83,6 @@ int32_t first_usable(const abi::Backend& backend) {
   return -1;
 }
 
-double processor_seconds() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 constexpr std::chrono::seconds kMappedLimit{20};
 constexpr std::chrono::seconds kSettling{2}, kWatching{3};
 constexpr double kBusyCore = 0.3;
@@ -118,8 +108,8 @@ Finding check_host_copies(const Examination& e) {
     if (index < 0 || ::dladdr(reinterpret_cast<const void*>(plugin.backend), &library) == 0) continue;
     std::error_code error;
     const std::string folder = std::filesystem::temp_directory_path(error).string();
-    const discovery::ChildResult child =
-        discovery::run_child({helper, "copy", library.dli_fname, std::to_string(index), folder}, kMappedLimit);
+    const ChildResult child =
+        run_child({helper, "copy", library.dli_fname, std::to_string(index), folder}, kMappedLimit);
     const discovery::Fields fields = discovery::parse_fields(child.output, '=');
     const std::string problem = discovery::text_field(fields, "error");
     return with_mapped_copy(finding, {.timed_out = child.timed_out,

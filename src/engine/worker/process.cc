@@ -4,15 +4,14 @@
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <thread>
 
+#include "src/base/child_process.h"
 #include "src/base/error.h"
 
 namespace gabbro::worker {
@@ -30,9 +29,7 @@ int move_up(int descriptor) {
 
 // posix_spawn and not fork: safe in a program with threads, whatever they hold at this moment.
 int spawn(const std::vector<std::string>& command, int socket, int note, pid_t& child) {
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = argument_pointers(command);
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
@@ -51,26 +48,6 @@ int spawn(const std::vector<std::string>& command, int socket, int note, pid_t& 
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error;
-}
-
-// False where it is still there at the deadline.
-bool reap(pid_t child, Clock::time_point deadline, int& status) {
-  for (std::chrono::microseconds pause{200};; pause = std::min(pause * 2, std::chrono::microseconds(10000))) {
-    const pid_t ended = ::waitpid(child, &status, WNOHANG);
-    if (ended == child) return true;
-    if (ended < 0 && errno != EINTR) {  // the program ignores SIGCHLD: the status is lost
-      status = 0xffff;                  // neither an exit nor a signal
-      return true;
-    }
-    if (Clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(pause);
-  }
-}
-
-std::string describe_end(int status) {
-  if (WIFEXITED(status)) return fmt::format("exit code {}", WEXITSTATUS(status));
-  if (WIFSIGNALED(status)) return fmt::format("signal {} ({})", WTERMSIG(status), ::strsignal(WTERMSIG(status)));
-  return "an unknown end";
 }
 
 // One line.
@@ -113,11 +90,11 @@ std::string Process::end(std::chrono::milliseconds limit) {
   if (id_ < 0) return "";
   int status = 0;
   std::string ending;
-  if (reap(id_, Clock::now() + limit, status)) {
-    ending = describe_end(status);
+  if (reap_child(id_, Clock::now() + limit, status)) {
+    ending = describe_child_end(status);
   } else {
     ::kill(id_, SIGKILL);
-    reap(id_, Clock::now() + kGrace, status);  // one that hangs in a driver stays behind
+    reap_child(id_, Clock::now() + kGrace, status);  // one that hangs in a driver stays behind
     ending = "it had to be killed";
   }
   id_ = -1;
