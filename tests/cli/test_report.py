@@ -248,7 +248,7 @@ class Report(TestCase):
         self.fails(2, "doctor", "--report", self.archive, "--faults", stdin=b"n\n", says=("not agreed",))
         self.fails(2, "doctor", "--model", TINY_F16)
         self.fails(2, "doctor", "--show", self.file("text", b"text"), says=("not a zstd file",))
-        self.fails(1, "doctor", "--report", "/no/such/folder/card.tar.zst", says=("cannot be written",),
+        self.fails(1, "doctor", "--report", "/no/such/folder/card.tar.zst", says=("cannot write to its folder",),
                    environment={"GABBRO_PLUGIN_PATH": self.plugins("libgabbro_cpu.so")})
         self.assertFalse(self.archive.exists())
         done = subprocess.run([TOOL, self.file("text", b"text")], capture_output=True, text=True)
