@@ -185,7 +185,7 @@ Json stream_document(const StreamForecast& f) {
           {"file_bandwidth", or_unknown(f.pass.file_bandwidth)},
           {"device_bandwidth", or_unknown(f.speeds.device)},
           {"multiply_bandwidth", or_unknown(speeds.multiply)},
-          {"pack_bandwidth", or_unknown(speeds.pack)},
+          {"pack_bandwidth", or_unknown(f.device == "cpu" ? speeds.links.device : 0)},
           {"cpu_bandwidth", or_unknown(speeds.cpu)},
           {"bus_bandwidth_beside", or_unknown(f.host.layers.empty() ? 0 : speeds.links.device)},
           {"layer_seconds", or_unknown(speeds.layer_seconds)},

@@ -19,12 +19,13 @@ namespace {
 constexpr const char* kFileLink = "file";
 
 // The link that bounds a pass, and its bandwidth.
-void set_link(const PassForecast& forecast, ModelFacts& facts) {
+void set_link(const PassForecast& forecast, const Device& device, ModelFacts& facts) {
   StreamingFacts& s = facts.streaming;
   const double file = forecast.file_bandwidth, bus = forecast.speeds.links.device;
   const double from_file = file > 0 ? static_cast<double>(s.file_bytes_per_pass) / file : 0;
   const double to_device = bus > 0 ? static_cast<double>(s.bytes_per_pass - s.cpu_bytes) / bus : 0;
-  s.link = from_file >= to_device ? kFileLink : "host memory to " + facts.device_id;
+  const char* const other = device.host_accessible() ? "packing on " : "host memory to ";
+  s.link = from_file >= to_device ? kFileLink : other + facts.device_id;
   s.bandwidth = from_file >= to_device ? file : bus;
 }
 
@@ -75,7 +76,7 @@ std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const Mo
   const PassForecast forecast = forecast_pass(placement, plan, largest_file(checkpoint), device, cpu, options.threads,
                                               head_bytes(placement, needs));
   facts.streaming.seconds_per_pass = forecast.seconds;
-  set_link(forecast, facts);
+  set_link(forecast, *device, facts);
   return std::make_unique<WeightStream>(device, std::move(choice));
 }
 

@@ -174,6 +174,56 @@ class Products {
   Tensor weight_;
 };
 
+// Packs rows of streamed pieces, as the thread of a stream that packs does.
+class PartPacker {
+ public:
+  PartPacker(Device& device, DType dtype, size_t piece_bytes) : device_(device), dtype_(dtype) {
+    rows_ = static_cast<int64_t>(piece_bytes / dtype_bytes(dtype, kColumns)) / abi::kPackRows * abi::kPackRows;
+    if (rows_ == 0) return;
+    const int64_t all = rows_ + abi::kPackRows;  // a part is packed by its caller alone
+    const size_t bytes = static_cast<size_t>(all) * dtype_bytes(dtype, kColumns);
+    zeros_ = allocate_large(bytes);
+    std::memset(zeros_.get(), 0, bytes);
+    weight_ = device.upload_matrix(dtype, all, kColumns, zeros_);
+  }
+
+  bool packs() const { return rows_ > 0 && weight_.state().spec.packed; }
+
+  void pack(std::span<const std::byte> read) {
+    const auto rows =
+        static_cast<int64_t>(read.size() / dtype_bytes(dtype_, kColumns)) / abi::kPackRows * abi::kPackRows;
+    if (!packs() || rows == 0) return;
+    const abi::PackRequest part = {dtype_, rows_ + abi::kPackRows, kColumns, 0, std::min(rows, rows_)};
+    const Device::State& state = device_.state();
+    const auto start = Clock::now();
+    check(state.backend->pack(state.device, nullptr, &part, read.data(), weight_.state().storage.get()), "packing");
+    seconds_ += seconds_from(start);
+    bytes_ += static_cast<size_t>(part.row_count) * dtype_bytes(dtype_, kColumns);
+  }
+
+  void pack_zeros(double seconds) {
+    const auto start = Clock::now();
+    const size_t bytes = static_cast<size_t>(rows_) * dtype_bytes(dtype_, kColumns);
+    do {
+      pack({static_cast<const std::byte*>(zeros_.get()), bytes});
+    } while (seconds_from(start) < seconds);
+  }
+
+  // Bytes per second, as a file has them; 0: none were packed.
+  double speed() const { return seconds_ > 0 ? static_cast<double>(bytes_) / seconds_ : 0; }
+
+ private:
+  static constexpr int64_t kColumns = 1024;
+
+  Device& device_;
+  DType dtype_;
+  int64_t rows_ = 0;
+  std::shared_ptr<void> zeros_;
+  Tensor weight_;
+  double seconds_ = 0;
+  size_t bytes_ = 0;
+};
+
 // Copies from pinned memory that go on while this is there.
 class CopiesMeanwhile {
  public:
@@ -311,7 +361,7 @@ int threads_of(const Device& cpu, int threads) { return threads > 0 ? threads : 
 
 }  // namespace
 
-double measure_file(const std::string& path, double seconds, const ReadPattern& pattern) {
+double measure_file(const std::string& path, double seconds, const ReadPattern& pattern, const Arrived& arrived) {
   Files files;
   const auto mapped = std::make_shared<MappedFile>(path);
   const int file = files.add(mapped);
@@ -352,6 +402,10 @@ double measure_file(const std::string& path, double seconds, const ReadPattern& 
         return 0;  // the stream will say why
       }
       bytes += static_cast<uint64_t>(read.result);
+      if (arrived) {
+        const std::byte* const data = static_cast<std::byte*>(memory.get()) + read.tag * read_bytes;
+        arrived({data, static_cast<size_t>(read.result)});
+      }
       if (may_submit() && (pattern.burst > 0 || seconds_from(start) < seconds)) submit(read.tag);
     }
     if (under_way > 0 || pattern.burst == 0 || seconds_from(start) >= seconds) continue;
@@ -362,6 +416,26 @@ double measure_file(const std::string& path, double seconds, const ReadPattern& 
     submit_first();
   }
   return bytes > 0 ? static_cast<double>(bytes) / seconds_from(start) : 0;
+}
+
+LinkSpeeds probe_packed_reads(const std::string& path, Device& device, DType dtype, const ReadPattern& reads) {
+  LinkCache cache;
+  std::optional<PartPacker> packer;
+  const std::string name = fmt::format("{}:{}", name_of_reads(path, reads), dtype_name(dtype));
+  LinkSpeeds speeds;
+  speeds.file = cache.get(name, [&] {
+    packer.emplace(device, dtype, reads.bytes);
+    return measure_file(path, kSeconds, reads, [&](std::span<const std::byte> read) { packer->pack(read); });
+  });
+  constexpr double kNone = 1e18;  // the cache has speeds above 0
+  speeds.device = cache.get("pack:" + name, [&] {
+    if (!packer) packer.emplace(device, dtype, reads.bytes);
+    if (!packer->packs()) return kNone;
+    if (packer->speed() == 0) packer->pack_zeros(kSeconds / 4);
+    return packer->speed();
+  });
+  if (speeds.device == kNone) speeds.device = 0;
+  return speeds;
 }
 
 double measure_copies(Device& device, double seconds) {

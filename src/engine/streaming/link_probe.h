@@ -2,7 +2,9 @@
 // once, for a quarter of a second at most each, and cached.
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "src/backend/device.h"
@@ -12,13 +14,17 @@
 namespace gabbro::streaming {
 
 struct LinkSpeeds {
-  double file = 0;    // bytes per second; 0: not measured
-  double device = 0;  // 0 where the device works in host memory
+  double file = 0;  // bytes per second; 0: not measured
+  double device =
+      0;  // of copies; where the device works in host memory, of packing by one thread (0: nothing is packed)
 };
 
 // The speed of direct reads of `path`, where a pattern is given, and of copies to the device. The results are kept in
 // $XDG_CACHE_HOME/gabbro/links, or ~/.cache/gabbro/links, by the disk, the pattern and the device.
 LinkSpeeds probe_links(const std::string& path, Device& device, const std::optional<ReadPattern>& reads);
+// The same of a device that works in host memory, while another thread packs what has been read, as a stream does:
+// both take turns on the cores. `dtype`: of the weights.
+LinkSpeeds probe_packed_reads(const std::string& path, Device& device, DType dtype, const ReadPattern& reads);
 // The file with the most bytes of weights, which stands for all.
 std::string largest_file(const Checkpoint& checkpoint);
 
@@ -47,7 +53,10 @@ DeviceSpeeds probe_device(Device& device, DType dtype, int threads);
 double probe_hand_over(Device& device, Device& cpu, int threads);
 
 // Bytes per second of direct reads of `path`, for at most `seconds`. A pattern without bursts ends with the file.
-double measure_file(const std::string& path, double seconds, const ReadPattern& pattern = {});
+// `arrived` is called with each read's bytes before its buffer is read to again.
+using Arrived = std::function<void(std::span<const std::byte>)>;
+double measure_file(const std::string& path, double seconds, const ReadPattern& pattern = {},
+                    const Arrived& arrived = {});
 double measure_copies(Device& device, double seconds);
 
 }  // namespace gabbro::streaming

@@ -64,8 +64,7 @@ class Timeline {
       arrived = std::max(arrived, m->home == Home::kHost ? copied(*m) : read(*m));
     const double begin = std::max(computed_, arrived);
     computed_ = begin + time_of(stage.device_bytes, speeds_.multiply) + speeds_.layer_seconds +
-                time_of(stage.by_need_bytes, speeds_.experts) +
-                time_of(stage.file_bytes + stage.by_need_bytes, speeds_.pack);
+                time_of(stage.by_need_bytes, speeds_.experts) + time_of(stage.by_need_bytes, speeds_.pack);
     if (stage.host_bytes > 0) computed_ += time_of(stage.host_bytes, speeds_.cpu) + speeds_.hand_over_seconds;
     released_.push_back({taken_, computed_});
   }
@@ -163,7 +162,9 @@ PassForecast forecast_pass(const Placement& placement, const HostPlan& host, con
   PassSpeeds& speeds = forecast.speeds;
   const DType format = usual_format(placement);
   const StreamSizes sizes = default_sizes(*device, largest_layer(placement.matrices));
-  speeds.links = probe_links(path, *device, stream_reads(placement, sizes));
+  const auto reads = stream_reads(placement, sizes);
+  speeds.links = reads && device->host_accessible() ? probe_packed_reads(path, *device, format, *reads)
+                                                    : probe_links(path, *device, reads);
   const auto experts = expert_reads(placement, sizes);
   if (experts) speeds.experts = probe_links(path, *device, experts).file;
   const DeviceSpeeds own = probe_device(*device, format, threads);

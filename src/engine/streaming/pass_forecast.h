@@ -12,10 +12,10 @@ namespace gabbro::streaming {
 
 // Bytes per second, and seconds; 0: it takes no time.
 struct PassSpeeds {
-  LinkSpeeds links{};            // of disk and bus; where the CPU computes, while it does
+  LinkSpeeds links{};            // of disk and bus; where the CPU computes, while it does; on a CPU, of packing
   double experts = 0;            // of experts that are read when they are chosen
   double multiply = 0;           // weights that the device multiplies with one token
-  double pack = 0;               // weights that a CPU device's threads pack together, which keeps them from computing
+  double pack = 0;               // chosen experts that a CPU device's threads pack together, instead of computing
   double cpu = 0;                // weights of host blocks that the CPU multiplies
   double layer_seconds = 0;      // of a layer besides: starting its kernels, small operations
   double hand_over_seconds = 0;  // of a layer's values to the CPU and back

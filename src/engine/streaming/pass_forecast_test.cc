@@ -48,10 +48,12 @@ TEST(PassForecast, WhatLayersTakeBesides) {
   // Also of the head, which is a layer more.
   EXPECT_NEAR(seconds_of_pass(p, {}, {.multiply = 10, .layer_seconds = 2}, 0, 30), kBytes / 10 + 3 + 2 * (kLayers + 1),
               1e-9);
-  // Packing is work of the same processor.
-  const Placement file = placement(kLayers, Home::kFile);
-  EXPECT_NEAR(seconds_of_pass(file, {}, {.links = {.file = 1e6}, .multiply = 10, .pack = 10}, 0, 0), 2 * kBytes / 10,
-              1e-2);
+  // A layer is packed while the one before is computed, as far as the ring has room.
+  Placement file = placement(kLayers, Home::kFile);
+  const PassSpeeds packing = {.links = {.file = 1e6, .device = 10}, .multiply = 10};
+  EXPECT_NEAR(seconds_of_pass(file, {}, packing, 0, 0), kBytes / 10, 1e-2);
+  file.ring_bytes = 50;  // a layer
+  EXPECT_NEAR(seconds_of_pass(file, {}, packing, 0, 0), 2 * kBytes / 10, 1e-2);
 }
 
 TEST(PassForecast, ASmallRingKeepsTheLinkWaiting) {

@@ -39,12 +39,18 @@ bool contains(const std::vector<std::string>& sorted, const std::string& name) {
   return std::ranges::binary_search(sorted, name);
 }
 
-Stage make_stage(const std::shared_ptr<Device>& device, size_t bytes) {
-  Stage stage;
-  stage.memory = device->allocate_host(bytes + kReadAlignment);
-  stage.data = aligned(stage.memory.get());
-  stage.copied = std::make_unique<Event>(device);
-  return stage;
+// Buffers of `bytes` each, in one block: its huge pages double the speed of direct reads on some disks.
+std::vector<Stage> make_stages(const std::shared_ptr<Device>& device, int count, size_t bytes) {
+  bytes = round_up(bytes, kReadAlignment);
+  const std::shared_ptr<void> memory = device->allocate_host(static_cast<size_t>(count) * bytes + kReadAlignment);
+  std::vector<Stage> stages;
+  for (int i = 0; i < count; ++i) {
+    Stage& stage = stages.emplace_back();
+    stage.memory = memory;
+    stage.data = aligned(memory.get()) + static_cast<size_t>(i) * bytes;
+    stage.copied = std::make_unique<Event>(device);
+  }
+  return stages;
 }
 
 // In our order, in `bytes` of memory that copies read directly.
@@ -207,8 +213,8 @@ void WeightStream::start() {
   s.takes_room_late =
       std::ranges::all_of(s.matrices, [](const Streamed& m) { return !m.in_place && m.host == nullptr; });
   s.prepare();
-  for (int i = 0; piece > 0 && i < s.sizes.buffers; ++i) s.stages.push_back(make_stage(device_, piece));
-  if (scattered) s.gathered = make_stage(device_, piece);
+  if (piece > 0) s.stages = make_stages(device_, s.sizes.buffers, piece);
+  if (scattered) s.gathered = std::move(make_stages(device_, 1, piece).front());
   for (StreamedLayer& layer : s.layers) {
     layer.where.resize(layer.matrices.size());
     layer.ready = std::make_unique<Event>(device_);
