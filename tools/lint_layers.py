@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from tree_files import tree_files  # noqa: E402
 
 # A module of src/ and what it may include besides itself: the ladder of docs/architecture.md, bottom first.
-LADDER = ["base", "tensor", "backend", "graph", "ops", "plan", "nn", "train", "models", "engine"]
+LADDER = ["base", "tensor", "backend", "graph", "ops", "plan", "nn", "train", "models", "convert", "engine"]
 ALLOWED = {module: set(LADDER[:i]) for i, module in enumerate(LADDER)}
 ALLOWED["jinja"] = {"base"}
 ALLOWED["formats"] = {"base", "tensor"}
@@ -25,6 +25,8 @@ ALLOWED["nn"] |= {"formats"}
 ALLOWED["train"] |= {"formats"}
 ALLOWED["models"] |= {"formats"}
 ALLOWED["models"] -= {"train"}
+ALLOWED["convert"] |= {"formats"}
+ALLOWED["convert"] -= {"train"}
 ALLOWED["engine"] |= {"formats", "jinja", "text"}
 ALLOWED["testgen"] = set(ALLOWED) | {"engine"}
 ALLOWED["report"] = {"base", "tensor", "backend", "formats", "models", "engine"}

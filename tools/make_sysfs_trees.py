@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the trees of tests/data/sysfs: machines as discovery reads them, for GABBRO_SYSFS_ROOT.
+"""Makes the machines of tests/data/sysfs as discovery reads them, one file each (tests/sysfs_trees.py unpacks them).
 
     make_sysfs_trees.py [FOLDER]
 
@@ -7,7 +7,6 @@ Each is described here by the cards it has; the values are those of the kernel's
 data sheets (compute units, memory, PCI ids). tools/record_sysfs records a real machine in the same form.
 """
 import pathlib
-import shutil
 import sys
 
 GIB = 1 << 30
@@ -35,9 +34,8 @@ H100 = dict(device=0x2330, name="GH100 [H100 SXM5 80GB]", kind=0x030200)
 
 
 class Tree:
-    def __init__(self, folder, memory=64 * GIB, available=48 * GIB, kernel="6.8.0-45-generic", groups=(1000, 44, 109)):
-        self.folder, self.facts, self.pci_ids, self.minor = folder, [], {}, 128
-        shutil.rmtree(folder, ignore_errors=True)
+    def __init__(self, memory=64 * GIB, available=48 * GIB, kernel="6.8.0-45-generic", groups=(1000, 44, 109)):
+        self.files, self.facts, self.pci_ids, self.minor = {}, [], {}, 128
         self.write("proc/sys/kernel/osrelease", kernel)
         self.write("proc/cmdline", "BOOT_IMAGE=/vmlinuz root=/dev/sda1 ro quiet iommu=pt")
         self.write("proc/meminfo", f"MemTotal: {memory // 1024} kB\nMemFree: 1024 kB\nMemAvailable: {available // 1024} kB")
@@ -49,9 +47,7 @@ class Tree:
         self.write("etc/group", f"root:x:0:\nvideo:x:{VIDEO_GROUP}:\nrender:x:{RENDER_GROUP}:\nada:x:1000:")
 
     def write(self, path, text):
-        file = self.folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(str(text) + "\n")
+        self.files[path] = str(text) + "\n"
 
     def node(self, path, group=RENDER_GROUP, open="ok", mode="0660"):
         self.facts.append(f"node {path} uid=0 gid={group} mode={mode} open={open}")
@@ -123,7 +119,8 @@ class Tree:
             ids += f"{vendor:04x}  {'Advanced Micro Devices, Inc. [AMD/ATI]' if vendor == 0x1002 else 'NVIDIA Corporation'}\n"
             ids += "".join(f"\t{device:04x}  {name}\n" for device, name in sorted(devices.items()))
         self.write("usr/share/misc/pci.ids", ids.rstrip())
-        self.write("facts", "\n".join(["# What plain files cannot hold (docs/rocm_guide.md)."] + self.facts))
+        self.write("facts", "\n".join(["# What plain files cannot hold (docs/guides/rocm_guide.md)."] + self.facts))
+        return "".join(f"==> {path}\n{text}" for path, text in sorted(self.files.items()))
 
 
 def hip(tree, *addresses):
@@ -131,8 +128,8 @@ def hip(tree, *addresses):
                  devices=",".join(addresses))
 
 
-def discrete(folder, kind, **facts):
-    tree = Tree(folder, **facts)
+def discrete(kind, **facts):
+    tree = Tree(**facts)
     tree.amdgpu()
     tree.cpu_node()
     tree.amd(kind, "0000:03:00.0", node=1)
@@ -141,8 +138,8 @@ def discrete(folder, kind, **facts):
     return tree
 
 
-def mi300x_8(folder):
-    tree = Tree(folder, memory=2048 * GIB, available=2000 * GIB)
+def mi300x_8():
+    tree = Tree(memory=2048 * GIB, available=2000 * GIB)
     tree.amdgpu("6.12.12")
     tree.cpu_node()
     addresses = [f"0000:{bus:02x}:00.0" for bus in (0x05, 0x15, 0x65, 0x75, 0x85, 0x95, 0xE5, 0xF5)]
@@ -154,8 +151,8 @@ def mi300x_8(folder):
     return tree
 
 
-def apu(folder):
-    tree = Tree(folder, memory=124 * GIB, available=80 * GIB, kernel="6.18.4-generic")
+def apu():
+    tree = Tree(memory=124 * GIB, available=80 * GIB, kernel="6.18.4-generic")
     tree.amdgpu()
     tree.cpu_node()
     tree.amd("strix_halo", "0000:c4:00.0", node=1, used=128 << 20)
@@ -164,8 +161,8 @@ def apu(folder):
     return tree
 
 
-def igpu_and_dgpu(folder):
-    tree = Tree(folder)
+def igpu_and_dgpu():
+    tree = Tree()
     tree.amdgpu()
     tree.cpu_node()
     tree.amd("rx7900xtx", "0000:03:00.0", node=2)
@@ -175,8 +172,8 @@ def igpu_and_dgpu(folder):
     return tree
 
 
-def no_permission(folder):
-    tree = Tree(folder, groups=(1000,))
+def no_permission():
+    tree = Tree(groups=(1000,))
     tree.amdgpu()
     tree.cpu_node()
     tree.amd("rx7900xtx", "0000:03:00.0", node=1)
@@ -186,24 +183,24 @@ def no_permission(folder):
     return tree
 
 
-def container(folder):
+def container():
     """/dev/kfd was passed on, but not the group: what `docker run --device` alone gives."""
-    tree = no_permission(folder)
+    tree = no_permission()
     tree.write(".dockerenv", "")
     tree.write("proc/self/cgroup", "0::/")
     tree.write("etc/group", "root:x:0:")
     return tree
 
 
-def no_driver(folder):
-    tree = Tree(folder)
+def no_driver():
+    tree = Tree()
     tree.amd("rx7900xtx", "0000:03:00.0", driver=None)
     tree.runtime("hip", status="missing", message="libamdhip64.so.7: cannot open shared object file: No such file or directory")
     return tree
 
 
-def nvidia(folder):
-    tree = Tree(folder)
+def nvidia():
+    tree = Tree()
     tree.pci(0x10DE, NVIDIA, "0000:01:00.0", "nvidia")
     tree.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Tue Jan  7 2025")
     tree.write("proc/driver/nvidia/gpus/0000:01:00.0/information",
@@ -213,8 +210,8 @@ def nvidia(folder):
     return tree
 
 
-def nvidia_h100(folder):
-    tree = Tree(folder)
+def nvidia_h100():
+    tree = Tree()
     tree.pci(0x10DE, H100, "0000:1b:00.0", "nvidia")
     tree.write("proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul 27 2025")
     tree.write("proc/driver/nvidia/gpus/0000:1b:00.0/information",
@@ -225,10 +222,10 @@ def nvidia_h100(folder):
 
 
 TREES = {
-    "rdna2": lambda folder: discrete(folder, "rx6800xt"),
-    "rdna3": lambda folder: discrete(folder, "rx7900xtx"),
-    "rdna4": lambda folder: discrete(folder, "rx9070xt", kernel="6.14.0-27-generic"),
-    "mi210": lambda folder: discrete(folder, "mi210"),
+    "rdna2": lambda: discrete("rx6800xt"),
+    "rdna3": lambda: discrete("rx7900xtx"),
+    "rdna4": lambda: discrete("rx9070xt", kernel="6.14.0-27-generic"),
+    "mi210": lambda: discrete("mi210"),
     "mi300x_8": mi300x_8,
     "apu": apu,
     "igpu_and_dgpu": igpu_and_dgpu,
@@ -245,7 +242,7 @@ def main():
     here = pathlib.Path(__file__).resolve().parents[1]
     target = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else here / "tests" / "data" / "sysfs"
     for name, make in TREES.items():
-        make(target / name).finish()
+        (target / f"{name}.tree").write_text(make().finish())
 
 
 if __name__ == "__main__":

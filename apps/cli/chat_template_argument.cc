@@ -4,8 +4,8 @@
 
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
-#include "src/formats/json_file.h"
-#include "src/text/builtin_templates.h"
+#include "src/formats/hugging_face/json_file.h"
+#include "src/text/chat/builtin_templates.h"
 
 namespace gabbro::cli {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/text/chat_template.h"
+#include "src/text/chat/chat_template.h"
 
 namespace gabbro::cli {
 

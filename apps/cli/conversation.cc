@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/text/harmony.h"
+#include "src/text/chat/harmony.h"
 
 namespace gabbro::cli {
 

@@ -13,10 +13,10 @@
 #include "apps/cli/source_layers.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
+#include "src/convert/convert.h"
 #include "src/engine/conversion.h"
 #include "src/engine/tokenizer_fields.h"
 #include "src/hub/model_cache.h"
-#include "src/models/llm/convert.h"
 
 namespace gabbro::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "apps/cli/terminal.h"
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
-#include "src/models/llm/input_squares.h"
+#include "src/models/weights/input_squares.h"
 #include "src/text/tokenizer.h"
 
 namespace gabbro::cli {

@@ -10,10 +10,10 @@
 
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
-#include "src/formats/gguf_split.h"
+#include "src/formats/gguf/gguf_split.h"
 #include "src/hub/model_cache.h"
 #include "src/hub/ollama_layers.h"
-#include "src/models/llm/adapter.h"
+#include "src/models/weights/adapter.h"
 
 namespace gabbro::cli {
 namespace {

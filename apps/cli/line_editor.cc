@@ -19,7 +19,7 @@
 
 #include "apps/cli/interrupt.h"
 #include "apps/cli/terminal.h"
-#include "src/text/utf8_stream.h"
+#include "src/text/unicode/utf8_stream.h"
 
 namespace gabbro::cli {
 namespace {

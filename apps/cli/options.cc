@@ -11,7 +11,7 @@
 
 #include "src/base/error.h"
 #include "src/engine/sampling_defaults.h"
-#include "src/models/llm/adapter.h"
+#include "src/models/weights/adapter.h"
 #include "src/ops/kv_type.h"
 
 namespace gabbro::cli {

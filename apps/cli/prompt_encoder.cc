@@ -2,7 +2,7 @@
 
 #include "apps/cli/chat_template_argument.h"
 #include "src/engine/model_text.h"
-#include "src/text/chat_prompt.h"
+#include "src/text/chat/chat_prompt.h"
 
 namespace gabbro::cli {
 

@@ -10,7 +10,7 @@
 
 #include "apps/cli/options.h"
 #include "src/engine/model_service.h"
-#include "src/text/chat_template.h"
+#include "src/text/chat/chat_template.h"
 
 namespace gabbro::cli {
 

@@ -10,8 +10,8 @@
 #include "apps/cli/usage.h"
 #include "src/base/error.h"
 #include "src/base/text_file.h"
-#include "src/formats/json_file.h"
-#include "src/text/utf8.h"
+#include "src/formats/hugging_face/json_file.h"
+#include "src/text/unicode/utf8.h"
 
 namespace gabbro::cli {
 namespace {

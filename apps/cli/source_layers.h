@@ -8,7 +8,7 @@
 
 #include "apps/cli/options.h"
 #include "src/hub/ollama_layers.h"
-#include "src/text/chat_template.h"
+#include "src/text/chat/chat_template.h"
 
 namespace gabbro::cli {
 

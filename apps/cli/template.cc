@@ -13,8 +13,8 @@
 #include "src/engine/model_text.h"
 #include "src/formats/foreign_file.h"
 #include "src/hub/model_cache.h"
-#include "src/text/builtin_templates.h"
-#include "src/text/chat_prompt.h"
+#include "src/text/chat/builtin_templates.h"
+#include "src/text/chat/chat_prompt.h"
 
 namespace gabbro::cli {
 namespace {

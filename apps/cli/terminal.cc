@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
-#include "src/text/utf8.h"
+#include "src/text/unicode/utf8.h"
 
 namespace gabbro::cli {
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "src/text/utf8.h"
+#include "src/text/unicode/utf8.h"
 
 namespace gabbro::cli {
 namespace {

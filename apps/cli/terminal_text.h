@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/text/utf8_stream.h"
+#include "src/text/unicode/utf8_stream.h"
 
 namespace gabbro::cli {
 

@@ -8,7 +8,7 @@
 
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
-#include "src/formats/json_file.h"
+#include "src/formats/hugging_face/json_file.h"
 #include "src/hub/model_cache.h"
 #include "src/testgen/shrink.h"
 

@@ -12,9 +12,9 @@
 #include "src/base/error.h"
 #include "src/base/text_file.h"
 #include "src/engine/model_text.h"
-#include "src/formats/tokenizer_files.h"
+#include "src/formats/hugging_face/tokenizer_files.h"
 #include "src/hub/model_cache.h"
-#include "src/text/chat_prompt.h"
+#include "src/text/chat/chat_prompt.h"
 
 namespace gabbro::cli {
 namespace {

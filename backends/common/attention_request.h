@@ -1,5 +1,5 @@
-// Positions of the inputs of ops of the attention family (docs/fused_ops.md). Scales are inputs with i8 caches alone:
-// kCount inputs without, kScaledCount with them.
+// Positions of the inputs of ops of the attention family (docs/design/fused_ops.md). Scales are inputs with i8 caches
+// alone: kCount inputs without, kScaledCount with them.
 #pragma once
 
 #include "backends/common/request.h"

@@ -1,4 +1,4 @@
-// The fused op `elementwise` (docs/fused_ops.md): a list of elementwise ops that use each other's results.
+// The fused op `elementwise` (docs/design/fused_ops.md): a list of elementwise ops that use each other's results.
 #pragma once
 
 #include <optional>

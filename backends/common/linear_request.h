@@ -1,4 +1,4 @@
-// Operands and attributes of a request of `linear` or `linear_fused` (docs/fused_ops.md). Compiled once, for no
+// Operands and attributes of a request of `linear` or `linear_fused` (docs/design/fused_ops.md). Compiled once, for no
 // particular instruction set.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Checks of the primitive ops' requests (docs/fused_ops.md) for any device: whether the operands follow the op's
+// Checks of the primitive ops' requests (docs/design/fused_ops.md) for any device: whether the operands follow the op's
 // definition, and their strides.
 #pragma once
 
@@ -76,7 +76,7 @@ struct FusedMatmul {
   MatrixView a;            // [M, K]
   MatrixView b;            // [K, N], also if the attribute says that it is stored transposed
   bool bias = false;       // input 2: N elements of the product's dtype, contiguous
-  int64_t activation = 0;  // docs/fused_ops.md
+  int64_t activation = 0;  // docs/design/fused_ops.md
 };
 bool read_matmul_fused(const KernelRequest& request, FusedMatmul& matmul);
 

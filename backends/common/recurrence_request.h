@@ -1,4 +1,5 @@
-// Requests for `causal_conv`, `selective_scan` and `gated_delta_rule` (docs/fused_ops.md), as backends read them.
+// Requests for `causal_conv`, `selective_scan` and `gated_delta_rule` (docs/design/fused_ops.md), as backends read
+// them.
 #pragma once
 
 #include <optional>

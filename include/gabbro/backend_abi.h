@@ -52,7 +52,7 @@ struct Attribute {
 };
 
 struct KernelRequest {
-  const char* op;  // a name of src/ops/op_table.h, or of a fused op (docs/fused_ops.md)
+  const char* op;  // a name of src/ops/op_table.h, or of a fused op (docs/design/fused_ops.md)
   const TensorView* inputs;
   int32_t input_count;
   const TensorView* outputs;  // contiguous, or of an input's layout where `aliases` names that input

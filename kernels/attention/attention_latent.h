@@ -1,4 +1,4 @@
-// Arguments of attention over a cache of latents (docs/fused_ops.md).
+// Arguments of attention over a cache of latents (docs/design/fused_ops.md).
 #pragma once
 
 #include "kernels/attention/kv_cache.h"

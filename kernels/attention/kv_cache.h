@@ -1,4 +1,4 @@
-// Arguments of the kernels that write and read the paged KV cache (docs/fused_ops.md has its layout).
+// Arguments of the kernels that write and read the paged KV cache (docs/design/fused_ops.md has its layout).
 #pragma once
 
 #include "kernels/attention/attention_merge.h"

@@ -1,4 +1,4 @@
-// Arguments of a kernel that is compiled at run time for the fused op `elementwise` (docs/fused_ops.md).
+// Arguments of a kernel that is compiled at run time for the fused op `elementwise` (docs/design/fused_ops.md).
 #pragma once
 
 #include "kernels/gpu/types.h"

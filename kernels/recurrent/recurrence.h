@@ -1,5 +1,5 @@
-// Arguments of `causal_conv`, `selective_scan` and `gated_delta_rule` (docs/fused_ops.md): recurrences over the tokens
-// of sequences. The block of a sequence's first token in the step processes all of the sequence's tokens; other
+// Arguments of `causal_conv`, `selective_scan` and `gated_delta_rule` (docs/design/fused_ops.md): recurrences over the
+// tokens of sequences. The block of a sequence's first token in the step processes all of the sequence's tokens; other
 // blocks return at once.
 #pragma once
 

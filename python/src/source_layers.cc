@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "src/base/error.h"
-#include "src/text/chat_template.h"
+#include "src/text/chat/chat_template.h"
 
 namespace gabbro::python {
 namespace {

@@ -3,7 +3,7 @@
 #include "src/base/error.h"
 #include "src/engine/model_text.h"
 #include "src/engine/sampling_defaults.h"
-#include "src/text/chat_prompt.h"
+#include "src/text/chat/chat_prompt.h"
 
 namespace gabbro {
 

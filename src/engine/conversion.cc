@@ -3,11 +3,11 @@
 #include <filesystem>
 
 #include "src/base/error.h"
+#include "src/convert/encoder_conversion.h"
 #include "src/engine/model_text.h"
 #include "src/engine/sentence_fields.h"
 #include "src/engine/sentence_modules.h"
-#include "src/formats/json_file.h"
-#include "src/models/encoder/conversion.h"
+#include "src/formats/hugging_face/json_file.h"
 #include "src/models/encoder/registry.h"
 #include "src/models/llm/registry.h"
 

@@ -2,7 +2,7 @@
 // pooling.
 #pragma once
 
-#include "src/models/llm/convert.h"
+#include "src/convert/convert.h"
 
 namespace gabbro {
 

@@ -10,7 +10,7 @@
 
 #include "gabbro/plan/compiled.h"
 #include "src/backend/stream.h"
-#include "src/engine/state_pool.h"
+#include "src/engine/cache/state_pool.h"
 #include "src/models/llm/model.h"
 
 namespace gabbro {

@@ -11,7 +11,7 @@
 #include "src/engine/runner.h"
 #include "src/engine/streaming/engine_streaming.h"
 #include "src/engine/text_to_text.h"
-#include "src/models/llm/config_reader.h"
+#include "src/models/config/config_reader.h"
 #include "src/models/llm/registry.h"
 #include "src/models/llm/text_rotations.h"
 

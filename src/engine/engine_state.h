@@ -7,16 +7,16 @@
 #include <vector>
 
 #include "gabbro/engine/session.h"
-#include "src/engine/cache_size.h"
+#include "src/engine/cache/cache_size.h"
+#include "src/engine/cache/page_pool.h"
+#include "src/engine/cache/state_pool.h"
 #include "src/engine/decode_step.h"
 #include "src/engine/model_templates.h"
-#include "src/engine/page_pool.h"
 #include "src/engine/sampling_defaults.h"
-#include "src/engine/state_pool.h"
 #include "src/engine/streaming/weight_stream.h"
 #include "src/models/encoder/t5_decoder.h"
-#include "src/models/llm/adapter.h"
 #include "src/models/llm/model.h"
+#include "src/models/weights/adapter.h"
 #include "src/plan/eval.h"
 #include "src/text/tokenizer.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/nn/kv_cache.h"
+#include "src/models/kv_cache.h"
 #include "src/ops/kv_type.h"
 
 namespace gabbro {

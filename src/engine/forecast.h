@@ -32,7 +32,8 @@ Remedies remedies(const Workload& workload, uint64_t free_memory);
 // Generation reads all weights, and the keys and values so far, for every token:
 //   tokens/s = share · bandwidth / (weight bytes + KV bytes)
 // `share` is what generation gets of the bandwidth. Of one that was measured by reading it is three quarters
-// (docs/performance.md: one half to nine tenths); of a published figure, of which reading itself gets about 0.85, less.
+// (docs/reports/performance.md: one half to nine tenths); of a published figure, of which reading itself gets about
+// 0.85, less.
 inline constexpr double kShareOfMeasured = 0.75;
 inline constexpr double kShareOfPublished = 0.6;
 double tokens_per_second(const Workload& workload, double bandwidth, double share, int64_t tokens_in_cache);

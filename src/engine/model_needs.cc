@@ -8,8 +8,8 @@
 #include "src/backend/discovery/memory_budget.h"
 #include "src/base/cgroup_memory.h"
 #include "src/base/error.h"
+#include "src/models/kv_cache.h"
 #include "src/models/llm/registry.h"
-#include "src/nn/kv_cache.h"
 
 namespace gabbro {
 namespace {

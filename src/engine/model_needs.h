@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "gabbro/backend_abi.h"
-#include "src/engine/cache_size.h"
+#include "src/engine/cache/cache_size.h"
 #include "src/models/llm/model_plan.h"
 
 namespace gabbro {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "src/formats/checkpoint.h"
-#include "src/text/chat_template.h"
+#include "src/text/chat/chat_template.h"
 
 namespace gabbro {
 

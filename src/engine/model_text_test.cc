@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
-#include "src/formats/gguf_writer.h"
+#include "src/formats/gguf/gguf_writer.h"
 
 namespace gabbro {
 namespace {

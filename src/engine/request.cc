@@ -7,7 +7,7 @@
 #include "src/base/error.h"
 #include "src/text/stop_matcher.h"
 #include "src/text/tokenizer.h"
-#include "src/text/utf8_stream.h"
+#include "src/text/unicode/utf8_stream.h"
 
 namespace gabbro {
 namespace {

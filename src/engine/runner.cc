@@ -11,8 +11,8 @@
 #include "src/engine/model_needs.h"
 #include "src/engine/sampling/candidates.h"
 #include "src/engine/streaming/engine_streaming.h"
-#include "src/models/llm/input_squares.h"
 #include "src/models/llm/text_rotations.h"
+#include "src/models/weights/input_squares.h"
 
 namespace gabbro {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "src/base/error.h"
-#include "src/models/llm/generation_fields.h"
+#include "src/models/config/generation_fields.h"
 
 namespace gabbro {
 namespace {

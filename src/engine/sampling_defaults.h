@@ -1,5 +1,5 @@
 // How a model's files say that its tokens should be chosen: the GGUF fields general.sampling.*, and of a folder
-// generation_config.json (src/models/llm/generation_fields.h).
+// generation_config.json (src/models/config/generation_fields.h).
 #pragma once
 
 #include <optional>

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "src/base/error.h"
-#include "src/engine/page_pool.h"
+#include "src/engine/cache/page_pool.h"
 
 namespace gabbro {
 

@@ -5,9 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
+#include "src/base/quote.h"
 #include "src/engine/sentence_modules.h"
-#include "src/formats/gguf_parse.h"
-#include "src/formats/json_file.h"
+#include "src/formats/gguf/gguf_parse.h"
+#include "src/formats/hugging_face/json_file.h"
 
 namespace gabbro {
 namespace {
@@ -32,7 +33,7 @@ bool is_without_effect(const std::string& name) {
 }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& name, const Json& value) {
-  throw bad_input("{}: field '{}' is {}, which is not supported", path, name, gguf::quote(value.dump()));
+  throw bad_input("{}: field '{}' is {}, which is not supported", path, name, quote(value.dump()));
 }
 
 bool is_empty(const Json& value) {

@@ -1,9 +1,9 @@
 // The parts of a sentence-transformers folder for which GGUF has no fields, as fields of our own in files that are
-// converted: gabbro.embed.* (docs/convert.md lists them).
+// converted: gabbro.embed.* (docs/guides/convert.md lists them).
 #pragma once
 
 #include "src/engine/sentence_modules.h"
-#include "src/formats/gguf_writer.h"
+#include "src/formats/gguf/gguf_writer.h"
 #include "src/formats/metadata.h"
 
 namespace gabbro {

@@ -4,8 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
-#include "src/formats/gguf_parse.h"
-#include "src/formats/json_file.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
+#include "src/formats/hugging_face/json_file.h"
 
 namespace gabbro {
 namespace {
@@ -84,7 +85,7 @@ void check_features(const Json& document, const fs::path& path) {
   for (const char* name : {"module_input_name", "module_output_name"}) {
     const std::string feature = read_text(document, path, name);
     if (!feature.empty() && feature != "sentence_embedding")
-      throw bad_input("{}: {} {} is not supported", path.string(), name, gguf::quote(feature));
+      throw bad_input("{}: {} {} is not supported", path.string(), name, quote(feature));
   }
 }
 
@@ -102,7 +103,7 @@ DenseModule read_dense(const fs::path& folder) {
   const std::string activation = read_text(*document, path, "activation_function");
   dense.tanh = activation.empty() || activation.ends_with(".Tanh");
   if (!dense.tanh && !activation.ends_with(".Identity"))
-    throw bad_input("{}: activation_function {} is not supported", path.string(), gguf::quote(activation));
+    throw bad_input("{}: activation_function {} is not supported", path.string(), quote(activation));
   return dense;
 }
 
@@ -110,7 +111,7 @@ void read_module(const fs::path& folder, const fs::path& path, const Json& entry
   if (!entry.is_object()) throw bad_input("{}: an entry is not an object", path.string());
   const std::string type = read_text(entry, path, "type"), place = read_text(entry, path, "path");
   if (place.find('/') != place.npos || place == ".." || place.find('\0') != place.npos)
-    throw bad_input("{}: path {} is not a folder of the model", path.string(), gguf::quote(place));
+    throw bad_input("{}: path {} is not a folder of the model", path.string(), quote(place));
   const std::string kind = type.substr(type.rfind('.') + 1);
   // The order in which they are computed here.
   const auto refuse_order = [&] {
@@ -129,7 +130,7 @@ void read_module(const fs::path& folder, const fs::path& path, const Json& entry
     if (const auto document = place.empty() ? std::nullopt : read_object(config)) check_features(*document, config);
     modules.normalized = true;
   } else {
-    throw bad_input("{}: modules of type {} are not supported", path.string(), gguf::quote(type));
+    throw bad_input("{}: modules of type {} are not supported", path.string(), quote(type));
   }
 }
 
@@ -151,7 +152,7 @@ void read_prompts(const fs::path& folder, SentenceModules& modules) {
   if (!prompts->is_object()) throw bad_input("{}: field 'prompts' is not an object", path.string());
   for (const auto& [name, text] : prompts->items()) {
     if (!text.is_string() && !text.is_null())
-      throw bad_input("{}: prompt {} is not a text", path.string(), gguf::quote(name));
+      throw bad_input("{}: prompt {} is not a text", path.string(), quote(name));
     modules.prompts[name] = text.is_null() ? "" : text.get<std::string>();
   }
 }
@@ -165,7 +166,7 @@ void read_activation(const fs::path& folder, SentenceModules& modules) {
     name = read_text(*newer, path, "activation_fn");
   if (name.empty()) return;
   if (!name.ends_with(".Sigmoid") && !name.ends_with(".Identity"))
-    throw bad_input("{}: activation {} of scores is not supported", path.string(), gguf::quote(name));
+    throw bad_input("{}: activation {} of scores is not supported", path.string(), quote(name));
   modules.sigmoid = name.ends_with(".Sigmoid");
 }
 
@@ -194,7 +195,7 @@ Pooling parse_pooling(const std::string& name) {
     if (name == its_name) return pooling;
     known += (known.empty() ? "" : ", ") + std::string(its_name);
   }
-  throw bad_input("there is no pooling {}: expected one of {}", gguf::quote(name), known);
+  throw bad_input("there is no pooling {}: expected one of {}", quote(name), known);
 }
 
 std::string pooling_name(Pooling pooling) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/formats/tokenizer_files.h"
+#include "src/formats/hugging_face/tokenizer_files.h"
 #include "src/models/encoder/encoder_config.h"
 
 namespace gabbro {

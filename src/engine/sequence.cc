@@ -7,7 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/round_up.h"
-#include "src/engine/cache_size.h"
+#include "src/engine/cache/cache_size.h"
 #include "src/engine/engine_state.h"
 
 namespace gabbro {

@@ -8,8 +8,8 @@
 
 #include "gabbro/engine/session.h"
 #include "gabbro/error.h"
-#include "src/engine/prefix.h"
-#include "src/engine/state_pool.h"
+#include "src/engine/cache/prefix.h"
+#include "src/engine/cache/state_pool.h"
 
 namespace gabbro {
 

@@ -8,11 +8,11 @@
 
 #include "src/backend/device.h"
 #include "src/base/error.h"
+#include "src/convert/encoder_conversion.h"
 #include "src/engine/model_text.h"
 #include "src/engine/sentence_fields.h"
 #include "src/engine/sentence_modules.h"
 #include "src/formats/quant/finite.h"
-#include "src/models/encoder/conversion.h"
 #include "src/models/encoder/registry.h"
 #include "src/plan/eval.h"
 

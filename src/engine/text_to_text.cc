@@ -9,8 +9,8 @@
 #include "src/engine/engine_state.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/runner.h"
+#include "src/models/config/config_reader.h"
 #include "src/models/encoder/registry.h"
-#include "src/models/llm/config_reader.h"
 
 namespace gabbro {
 namespace {

@@ -1,7 +1,7 @@
 #include "src/engine/tokenizer_fields.h"
 
 #include "src/engine/model_text.h"
-#include "src/text/gguf_vocabulary.h"
+#include "src/text/readers/gguf_vocabulary.h"
 
 namespace gabbro {
 namespace {

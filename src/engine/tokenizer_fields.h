@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "src/formats/checkpoint.h"
-#include "src/formats/gguf_writer.h"
+#include "src/formats/gguf/gguf_writer.h"
 
 namespace gabbro {
 

@@ -5,11 +5,12 @@
 
 #include "src/base/error.h"
 #include "src/base/file_identity.h"
+#include "src/base/quote.h"
 #include "src/formats/checkpoint_state.h"
-#include "src/formats/ggml_type.h"
-#include "src/formats/gguf.h"
-#include "src/formats/gguf_parse.h"
-#include "src/formats/published/derived_data.h"
+#include "src/formats/gguf/ggml_type.h"
+#include "src/formats/gguf/gguf.h"
+#include "src/formats/gguf/gguf_parse.h"
+#include "src/formats/quantized_folders/derived_data.h"
 
 namespace gabbro {
 namespace {
@@ -22,11 +23,11 @@ std::optional<size_t> row_bytes(DType dtype, int64_t elements) {
 
 void require_matrix(const CheckpointTensor& tensor) {
   if (tensor.shape.size() != 2)
-    throw bad_input("{}: tensor {} is not a matrix", tensor.file->path(), gguf::quote(tensor.name));
+    throw bad_input("{}: tensor {} is not a matrix", tensor.file->path(), quote(tensor.name));
 }
 
 [[noreturn]] void refuse_range(const CheckpointTensor& tensor, const char* what, int64_t first, int64_t count) {
-  throw bad_input("{}: tensor {} of shape ({}, {}) has no {} {} to {}", tensor.file->path(), gguf::quote(tensor.name),
+  throw bad_input("{}: tensor {} of shape ({}, {}) has no {} {} to {}", tensor.file->path(), quote(tensor.name),
                   tensor.shape[0], tensor.shape[1], what, first, first + count);
 }
 
@@ -55,7 +56,7 @@ void CheckpointTensor::release() const {
 
 DType CheckpointTensor::dtype() const {
   if (known_dtype) return *known_dtype;
-  throw bad_input("{}: tensor {}: format {} is not supported", file->path(), gguf::quote(name), format);
+  throw bad_input("{}: tensor {}: format {} is not supported", file->path(), quote(name), format);
 }
 
 CheckpointTensor CheckpointTensor::rows(int64_t first, int64_t count) const {
@@ -82,7 +83,7 @@ std::vector<std::byte> CheckpointTensor::columns(int64_t first, int64_t count) c
 void Checkpoint::State::add_tensor(CheckpointTensor tensor) {
   const auto [entry, is_new] = index.emplace(tensor.name, tensors.size());
   if (!is_new) {
-    throw bad_input("{}: tensor {} is in {} too", tensor.file->path(), gguf::quote(tensor.name),
+    throw bad_input("{}: tensor {} is in {} too", tensor.file->path(), quote(tensor.name),
                     tensors[entry->second].file->path());
   }
   tensors.push_back(std::move(tensor));
@@ -178,7 +179,7 @@ const CheckpointTensor* Checkpoint::tensor(std::string_view name) const {
 
 const CheckpointTensor& Checkpoint::require_tensor(std::string_view name) const {
   if (const CheckpointTensor* found = tensor(name)) return *found;
-  throw bad_input("{}: tensor {} is missing", path(), gguf::quote(name));
+  throw bad_input("{}: tensor {} is missing", path(), quote(name));
 }
 
 }  // namespace gabbro

@@ -14,15 +14,15 @@
 
 #include "gabbro/dtype.h"
 #include "src/base/mapped_file.h"
+#include "src/formats/hugging_face/tokenizer_files.h"
 #include "src/formats/metadata.h"
-#include "src/formats/tokenizer_files.h"
 
 namespace gabbro {
 
 namespace gguf {
-class File;  // src/formats/gguf.h
+class File;  // src/formats/gguf/gguf.h
 }
-class DerivedData;  // src/formats/published/derived_data.h
+class DerivedData;  // src/formats/quantized_folders/derived_data.h
 
 // Names of tensors and fields: those of llama.cpp, or those of transformers.
 enum class CheckpointLayout { kGguf, kHuggingFace };
@@ -99,7 +99,8 @@ class Checkpoint {
   // The document of config.json, where null and nested objects are still to be seen; null for other layouts.
   const nlohmann::ordered_json* config() const;
 
-  // In the order of the files. The tensors of a published quantized form (src/formats/published) are one matrix here.
+  // In the order of the files. The tensors of a published quantized form (src/formats/quantized_folders) are one matrix
+  // here.
   std::span<const CheckpointTensor> tensors() const;
   const CheckpointTensor* tensor(std::string_view name) const;  // null if there is none
   const CheckpointTensor& require_tensor(std::string_view name) const;

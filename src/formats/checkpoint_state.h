@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "src/formats/checkpoint.h"
-#include "src/formats/published/published.h"
+#include "src/formats/quantized_folders/published.h"
 
 namespace gabbro {
 

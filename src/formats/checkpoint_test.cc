@@ -10,9 +10,9 @@
 #include <limits>
 
 #include "src/base/error.h"
-#include "src/formats/gguf.h"
-#include "src/formats/json_file.h"
-#include "src/formats/safetensors.h"
+#include "src/formats/gguf/gguf.h"
+#include "src/formats/hugging_face/json_file.h"
+#include "src/formats/hugging_face/safetensors.h"
 
 namespace gabbro {
 namespace {

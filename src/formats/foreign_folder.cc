@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "src/base/error.h"
+#include "src/base/quote.h"
 #include "src/formats/foreign_file.h"
-#include "src/formats/gguf_parse.h"
-#include "src/formats/json_file.h"
+#include "src/formats/gguf/gguf_parse.h"
+#include "src/formats/hugging_face/json_file.h"
 
 namespace gabbro {
 namespace {
@@ -57,7 +58,7 @@ std::string base_model_of(const fs::path& config) {
     if (!document.is_object() || !document.contains("base_model_name_or_path")) return "";
     const auto& name = document["base_model_name_or_path"];
     if (!name.is_string()) return "";
-    const std::string quoted = gguf::quote(name.get<std::string>());  // without control characters
+    const std::string quoted = quote(name.get<std::string>());  // without control characters
     return quoted.substr(1, quoted.size() - 2);
   } catch (const Error&) {
     return "";

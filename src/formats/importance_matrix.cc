@@ -6,10 +6,11 @@
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
+#include "src/base/quote.h"
 #include "src/formats/foreign_file.h"
-#include "src/formats/gguf.h"
-#include "src/formats/gguf_parse.h"
-#include "src/formats/gguf_writer.h"
+#include "src/formats/gguf/gguf.h"
+#include "src/formats/gguf/gguf_parse.h"
+#include "src/formats/gguf/gguf_writer.h"
 #include "src/formats/quant/finite.h"
 
 namespace gabbro {
@@ -35,12 +36,12 @@ std::string find_damage(const Importance& entry) {
 void check_importance(const Importance& entry, const std::string& path, std::string_view name) {
   const std::string damage = find_damage(entry);
   if (damage.empty()) return;
-  throw bad_input("{}: entry {} has values that are not numbers from 0 on: {}", path, gguf::quote(name), damage);
+  throw bad_input("{}: entry {} has values that are not numbers from 0 on: {}", path, quote(name), damage);
 }
 
 std::vector<float> floats_of(const gguf::TensorInfo& tensor, const std::string& path) {
   if (tensor.dtype() != DType::f32)
-    throw bad_input("{}: tensor {} is {}, not F32", path, gguf::quote(tensor.name), tensor.type_name);
+    throw bad_input("{}: tensor {} is {}, not F32", path, quote(tensor.name), tensor.type_name);
   std::vector<float> values(tensor.data.size() / sizeof(float));
   std::memcpy(values.data(), tensor.data.data(), values.size() * sizeof(float));
   return values;
@@ -60,12 +61,12 @@ ImportanceMatrix read_gguf(const std::string& path) {
     if (!tensor.name.ends_with(kSums)) continue;
     const std::string name(tensor.name.substr(0, tensor.name.size() - kSums.size()));
     const gguf::TensorInfo* const counts = file.tensor(name + std::string(kCounts));
-    if (counts == nullptr) throw bad_input("{}: entry {} has sums without counts", path, gguf::quote(name));
+    if (counts == nullptr) throw bad_input("{}: entry {} has sums without counts", path, quote(name));
     Importance entry{
         .columns = tensor.shape.back(), .sums = floats_of(tensor, path), .counts = floats_of(*counts, path)};
     if (std::ssize(entry.sums) != entry.columns * entry.experts()) {
-      throw bad_input("{}: entry {} has {} sums of {} columns, and {} counts", path, gguf::quote(name),
-                      entry.sums.size(), entry.columns, entry.experts());
+      throw bad_input("{}: entry {} has {} sums of {} columns, and {} counts", path, quote(name), entry.sums.size(),
+                      entry.columns, entry.experts());
     }
     check_importance(entry, path, name);
     matrix.entries.emplace(name, std::move(entry));
@@ -89,7 +90,7 @@ class DatReader {
     for (int32_t i = 0; i < entries; ++i) {
       const std::string name = text();
       if (!matrix.entries.emplace(name, entry(name)).second)
-        throw bad_input("{}: entry {} is there twice", path_, gguf::quote(name));
+        throw bad_input("{}: entry {} is there twice", path_, quote(name));
     }
     if (at_ == bytes_.size()) return matrix;
     matrix.chunks = static_cast<uint32_t>(std::max(0, number("number of chunks")));
@@ -121,7 +122,7 @@ class DatReader {
   // Values are means times the number of calls. How many experts they belong to is not in the file.
   Importance entry(const std::string& name) {
     const int32_t calls = number("number of calls"), count = number("number of values");
-    if (count < 1) throw bad_input("{}: entry {} has {} values", path_, gguf::quote(name), count);
+    if (count < 1) throw bad_input("{}: entry {} has {} values", path_, quote(name), count);
     const auto bytes = take(static_cast<size_t>(count) * sizeof(float), "values");
     Importance entry{.columns = count,
                      .sums = std::vector<float>(static_cast<size_t>(count)),
@@ -154,7 +155,7 @@ std::vector<std::byte> ImportanceMatrix::bytes(const std::string& path) const {
     const std::string damage = find_damage(entry);
     if (damage.empty()) continue;
     throw Error(ErrorCode::kFailed,
-                fmt::format("{}: not written: the inputs of {} are not numbers: {}", path, gguf::quote(name), damage),
+                fmt::format("{}: not written: the inputs of {} are not numbers: {}", path, quote(name), damage),
                 "the model's file may be damaged: gabbro inspect MODEL --check reads all of it");
   }
   gguf::Writer writer;
@@ -191,8 +192,8 @@ std::vector<float> ImportanceMatrix::weights(const std::string& tensor, int64_t 
   if (found == entries.end()) return {};
   const Importance& entry = found->second;
   if (std::ssize(entry.sums) != experts * columns) {
-    throw bad_input("{}: entry {} has {} values, the model's sizes ask for {}", path, gguf::quote(tensor),
-                    entry.sums.size(), experts * columns);
+    throw bad_input("{}: entry {} has {} values, the model's sizes ask for {}", path, quote(tensor), entry.sums.size(),
+                    experts * columns);
   }
   std::vector<float> weights(entry.sums.size());
   const size_t per_count = weights.size() / entry.counts.size();

@@ -7,7 +7,8 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/formats/gguf_parse.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
 
 namespace gabbro {
 namespace {
@@ -131,14 +132,14 @@ const MetadataValue* Metadata::find(std::string_view key) const {
 
 const MetadataValue& Metadata::require_value(std::string_view key) const {
   const MetadataValue* value = find(key);
-  if (value == nullptr) throw bad_input("{}: metadata {} is missing", path_, gguf::quote(key));
+  if (value == nullptr) throw bad_input("{}: metadata {} is missing", path_, quote(key));
   return *value;
 }
 
 void Metadata::refuse(std::string_view key, const MetadataValue& value, std::string_view wanted) const {
   std::string at;
   if (start_ != nullptr && value.gguf() != nullptr) at = fmt::format(" at byte {}", value.gguf()->data() - start_);
-  throw bad_input("{}: metadata {}{}: {} is not {}", fields_path_, gguf::quote(key), at, value.describe(), wanted);
+  throw bad_input("{}: metadata {}{}: {} is not {}", fields_path_, quote(key), at, value.describe(), wanted);
 }
 
 template <class T>

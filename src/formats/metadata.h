@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "src/formats/gguf_value.h"
+#include "src/formats/gguf/gguf_value.h"
 
 namespace gabbro {
 

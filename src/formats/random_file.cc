@@ -10,8 +10,9 @@
 #include <numeric>
 
 #include "src/base/error.h"
+#include "src/base/quote.h"
 #include "src/base/round_up.h"
-#include "src/formats/gguf_parse.h"
+#include "src/formats/gguf/gguf_parse.h"
 #include "src/formats/quant/random_blocks.h"
 
 namespace gabbro::gguf {
@@ -132,7 +133,7 @@ File random_file(const std::string& name, const Writer& writer, float deviation,
       map_bytes(tensor.data, space.at(offset));
     } else {
       const std::optional<DType> dtype = find_ggml_type(tensor.type)->dtype;
-      if (!dtype) throw bad_input("{}: there are no random weights of that format", gguf::quote(tensor.name));
+      if (!dtype) throw bad_input("{}: there are no random weights of that format", quote(tensor.name));
       const auto run = runs.try_emplace(*dtype, *dtype, deviation, seed + static_cast<uint64_t>(*dtype)).first;
       run->second.map(i, space.at(offset), tensor.size);
     }

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "src/formats/gguf.h"
-#include "src/formats/gguf_writer.h"
+#include "src/formats/gguf/gguf.h"
+#include "src/formats/gguf/gguf_writer.h"
 
 namespace gabbro::gguf {
 

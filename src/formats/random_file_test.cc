@@ -1,6 +1,6 @@
 #include "src/formats/random_file.h"
 
-#include "src/formats/gguf_test_support.h"
+#include "src/formats/gguf/gguf_test_support.h"
 #include "src/formats/quant/finite.h"
 
 namespace gabbro::gguf {

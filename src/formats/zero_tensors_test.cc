@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "src/formats/ggml_type.h"
-#include "src/formats/gguf_writer.h"
+#include "src/formats/gguf/ggml_type.h"
+#include "src/formats/gguf/gguf_writer.h"
 
 namespace gabbro {
 namespace {

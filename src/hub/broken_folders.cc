@@ -6,7 +6,7 @@
 #include <set>
 
 #include "src/base/error.h"
-#include "src/formats/json_file.h"
+#include "src/formats/hugging_face/json_file.h"
 #include "src/hub/model_folders.h"
 
 namespace gabbro::hub {

@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "src/formats/gguf_split.h"
+#include "src/formats/gguf/gguf_split.h"
 #include "src/hub/text.h"
 
 namespace gabbro::hub {

@@ -5,7 +5,8 @@
 #include <charconv>
 #include <exception>
 
-#include "src/formats/gguf_parse.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
 #include "src/hub/settings.h"
 #include "src/hub/shared_library.h"
 #include "src/hub/text.h"
@@ -141,7 +142,7 @@ HttpClient::~HttpClient() = default;
 HttpResponse HttpClient::get(const HttpRequest& request, const BodySink& sink) {
   const std::string host = origin(request.url);
   if (!host.starts_with("https://") && !host.starts_with("http://"))
-    throw HttpError(HttpError::Kind::kFatal, fmt::format("{}: is not an http address", gguf::quote(request.url)));
+    throw HttpError(HttpError::Kind::kFatal, fmt::format("{}: is not an http address", quote(request.url)));
   const Curl& c = curl();
   CURL* handle = state_->handle;
   Exchange exchange{.handle = handle, .stop = state_->stop, .sink = sink};

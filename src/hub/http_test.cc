@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "src/formats/gguf_test_support.h"
+#include "src/formats/gguf/gguf_test_support.h"
 #include "src/hub/settings.h"
 
 namespace gabbro::hub {

@@ -1,6 +1,7 @@
 #include "src/hub/hub_client.h"
 
-#include "src/formats/gguf_parse.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
 #include "src/hub/backoff.h"
 #include "src/hub/text.h"
 
@@ -33,7 +34,7 @@ std::string plain_etag(std::string etag) {
 void check_header(const HttpResponse& response, const char* header, const std::string& value,
                   const std::string& expected, const RepoFile& file) {
   if (!response.headers.contains(header) || value == expected) return;
-  throw failed("{}: the Hub's {} is {}, its listing says {}", file.path, header, gguf::quote(value), expected);
+  throw failed("{}: the Hub's {} is {}, its listing says {}", file.path, header, quote(value), expected);
 }
 
 }  // namespace
@@ -92,7 +93,7 @@ std::string HubClient::text(const std::string& url, const RepoName& name, std::s
       }
       const std::string code = response.header("x-error-code");
       if (response.status == 404 && code == "RevisionNotFound")
-        throw bad_input("{} has no revision {}", name.id, gguf::quote(name.revision));
+        throw bad_input("{} has no revision {}", name.id, quote(name.revision));
       if (response.status == 404)
         throw Error(ErrorCode::kBadInput, fmt::format("the Hub has no model {}", name.id), "check the name");
       if (response.status != 200) throw status_error(response, name, name.id);
@@ -154,7 +155,7 @@ void HubClient::read(const std::string& id, const std::string& commit, const Rep
     if (response.is_redirect()) {
       const std::string next = join_url(sent.url, response.header("location"));
       if (origin(sent.url).starts_with("https://") && !origin(next).starts_with("https://"))
-        throw HttpError(kFatal, fmt::format("{}: a redirect leads from https to {}", file.path, gguf::quote(next)));
+        throw HttpError(kFatal, fmt::format("{}: a redirect leads from https to {}", file.path, quote(next)));
       sent.url = next;
       continue;
     }

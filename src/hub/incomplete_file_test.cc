@@ -7,7 +7,7 @@
 #include <fstream>
 #include <random>
 
-#include "src/formats/gguf_test_support.h"
+#include "src/formats/gguf/gguf_test_support.h"
 #include "src/hub/digest.h"
 
 namespace gabbro::hub {

@@ -5,8 +5,9 @@
 #include <set>
 
 #include "src/base/error.h"
-#include "src/formats/gguf_parse.h"
-#include "src/formats/json_file.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
+#include "src/formats/hugging_face/json_file.h"
 #include "src/hub/repo_name.h"
 #include "src/hub/text.h"
 
@@ -42,15 +43,15 @@ const Json& require_object(const Json& value, const std::string& name) {
 RepoFile read_file_entry(const Json& entry, const std::string& name) {
   RepoFile file;
   file.path = text_of(entry, "path", name);
-  if (!is_safe_path(file.path)) throw bad_input("{}: refused the path {}", name, gguf::quote(file.path));
-  const std::string where = fmt::format("{}: file {}", name, gguf::quote(file.path));
+  if (!is_safe_path(file.path)) throw bad_input("{}: refused the path {}", name, quote(file.path));
+  const std::string where = fmt::format("{}: file {}", name, quote(file.path));
   const auto lfs = entry.find("lfs");
   file.lfs = lfs != entry.end() && !lfs->is_null();
   const Json& source = file.lfs ? require_object(*lfs, where) : entry;
   file.size = size_of(source, where);
   file.blob = text_of(source, "oid", where);
   if (file.lfs ? !is_sha256(file.blob) : !is_commit(file.blob))
-    throw bad_input("{}: {} is not a hash", where, gguf::quote(file.blob));
+    throw bad_input("{}: {} is not a hash", where, quote(file.blob));
   return file;
 }
 
@@ -68,7 +69,7 @@ bool is_safe_path(std::string_view path) {
 std::string parse_commit(std::string_view text, const std::string& name) {
   const Json document = parse_json(text, name);
   std::string commit = text_of(require_object(document, name), "sha", name);
-  if (!is_commit(commit)) throw bad_input("{}: {} is not a commit", name, gguf::quote(commit));
+  if (!is_commit(commit)) throw bad_input("{}: {} is not a commit", name, quote(commit));
   return commit;
 }
 
@@ -86,12 +87,12 @@ void parse_tree_page(std::string_view text, const std::string& name, std::vector
 void check_tree(const std::vector<RepoFile>& files, const std::string& name) {
   std::set<std::string_view> paths;
   for (const RepoFile& file : files) {
-    if (!paths.insert(file.path).second) throw bad_input("{}: {} is there twice", name, gguf::quote(file.path));
+    if (!paths.insert(file.path).second) throw bad_input("{}: {} is there twice", name, quote(file.path));
   }
   for (const std::string_view path : paths) {
     for (size_t slash = path.find('/'); slash != std::string_view::npos; slash = path.find('/', slash + 1)) {
       if (paths.contains(path.substr(0, slash)))
-        throw bad_input("{}: {} is a file and a folder", name, gguf::quote(path.substr(0, slash)));
+        throw bad_input("{}: {} is a file and a folder", name, quote(path.substr(0, slash)));
     }
   }
 }
@@ -119,7 +120,7 @@ OllamaManifest parse_ollama_manifest(std::string_view text, const std::string& n
   const auto layer_of = [&](const Json& layer, std::string kind) {
     const std::string digest = text_of(layer, "digest", name);
     if (!digest.starts_with(kDigest) || !is_sha256(digest.substr(kDigest.size())))
-      throw bad_input("{}: {} is not a digest", name, gguf::quote(digest));
+      throw bad_input("{}: {} is not a digest", name, quote(digest));
     return OllamaLayer{std::move(kind), digest.substr(kDigest.size()), size_of(layer, name)};
   };
   const Json document = parse_json(text, name);

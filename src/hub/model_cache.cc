@@ -11,8 +11,9 @@
 #include <system_error>
 
 #include "src/base/error.h"
+#include "src/base/quote.h"
 #include "src/formats/foreign_folder.h"
-#include "src/formats/gguf_split.h"
+#include "src/formats/gguf/gguf_split.h"
 #include "src/hub/model_folders.h"
 #include "src/hub/ollama_layers.h"
 #include "src/hub/repo_name.h"
@@ -118,7 +119,7 @@ std::string find_in_cache(const std::string& model) {
     if (other.name == name) return other.path;
   }
   if (found.size() > 1) {
-    throw bad_input("model {} could be {} or {}: write it as it is", gguf::quote(model), found[0].name, found[1].name);
+    throw bad_input("model {} could be {} or {}: write it as it is", quote(model), found[0].name, found[1].name);
   }
   return found.empty() ? "" : found[0].path;
 }
@@ -207,7 +208,7 @@ hub::OllamaModel resolve(const std::string& model) {
   const auto short_name = hub::find_short_name(model);
   if (const auto repo = short_name ? short_name : hub::parse_repo_name(model)) hub::refuse_broken_hub_model(*repo);
   const std::string folder = models_folder();
-  throw Error(ErrorCode::kBadInput, fmt::format("no model {}: neither a file nor in the cache", gguf::quote(model)),
+  throw Error(ErrorCode::kBadInput, fmt::format("no model {}: neither a file nor in the cache", quote(model)),
               hint(model, folder.empty() ? "$GABBRO_HOME/models" : folder));
 }
 

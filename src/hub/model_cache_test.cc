@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "src/formats/gguf_test_support.h"
+#include "src/formats/gguf/gguf_test_support.h"
 
 namespace gabbro {
 namespace {

@@ -7,7 +7,8 @@
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
-#include "src/formats/gguf_parse.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
 #include "src/hub/repo_cache.h"
 #include "src/hub/settings.h"
 #include "src/hub/text.h"
@@ -216,7 +217,7 @@ std::optional<std::string> find_lm_studio_model(const RepoName& name) {
   const std::vector<RepoFolder>& found = exact.empty() ? others : exact;
   for (const RepoFolder& folder : found) {
     if (folder.name.id != found.front().name.id)
-      throw bad_input("model {} could be {} or {}: write it as it is", gguf::quote(name.id), found.front().name.id,
+      throw bad_input("model {} could be {} or {}: write it as it is", quote(name.id), found.front().name.id,
                       folder.name.id);
   }
   for (const RepoFolder& folder : found) {

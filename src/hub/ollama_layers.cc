@@ -6,8 +6,9 @@
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
-#include "src/formats/gguf_parse.h"
-#include "src/formats/json_file.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
+#include "src/formats/hugging_face/json_file.h"
 
 namespace gabbro::hub {
 namespace {
@@ -63,7 +64,7 @@ void note_renderer(const Blobs& blobs, const OllamaLayer& config, OllamaLayers& 
   if (renderer.empty()) return;
   layers.chat_template.reset();
   layers.notes.push_back(fmt::format(
-      "Ollama's renderer {} is not followed: the chat template of the model's file is used", gguf::quote(renderer)));
+      "Ollama's renderer {} is not followed: the chat template of the model's file is used", quote(renderer)));
 }
 
 void read_layer(const Blobs& blobs, const OllamaLayer& layer, OllamaLayers& layers) {
@@ -74,7 +75,7 @@ void read_layer(const Blobs& blobs, const OllamaLayer& layer, OllamaLayers& laye
     return;
   }
   if (const std::string problem = ollama_blob_problem(blobs.entry.folder, layer); !problem.empty()) {
-    layers.notes.push_back(fmt::format("the layer {} is left out: {}", gguf::quote(kind), problem));
+    layers.notes.push_back(fmt::format("the layer {} is left out: {}", quote(kind), problem));
   } else if (kind == "template" || kind == "prompt") {
     layers.chat_template = blobs.text(layer);
   } else if (kind == "system") {
@@ -88,7 +89,7 @@ void read_layer(const Blobs& blobs, const OllamaLayer& layer, OllamaLayers& laye
   } else if (kind == "license") {
     layers.licenses.push_back(blobs.text(layer));
   } else {
-    layers.notes.push_back(fmt::format("the layer {} is not followed", gguf::quote(kind)));
+    layers.notes.push_back(fmt::format("the layer {} is not followed", quote(kind)));
   }
 }
 

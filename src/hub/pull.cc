@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <set>
 
-#include "src/formats/gguf_parse.h"
+#include "src/formats/gguf/gguf_parse.h"
 #include "src/hub/cached_pull.h"
 #include "src/hub/gguf_files.h"
 #include "src/hub/hub_client.h"

@@ -8,8 +8,9 @@
 #include <set>
 
 #include "src/base/error.h"
-#include "src/formats/gguf_parse.h"
-#include "src/formats/gguf_split.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
+#include "src/formats/gguf/gguf_split.h"
 #include "src/hub/model_folders.h"
 #include "src/hub/repo_cache.h"
 #include "src/hub/settings.h"
@@ -87,7 +88,7 @@ std::optional<CachedModel> find_own_model(const std::string& name) {
       others.push_back(std::move(model));
   }
   if (others.size() > 1)
-    throw bad_input("model {} could be {} or {}: write it as it is", gguf::quote(name), others[0].name, others[1].name);
+    throw bad_input("model {} could be {} or {}: write it as it is", quote(name), others[0].name, others[1].name);
   return others.empty() ? std::nullopt : std::optional(std::move(others.front()));
 }
 
@@ -196,7 +197,7 @@ std::optional<Removal> hub_removal(const std::string& text) {
     throw Error(ErrorCode::kBadInput, fmt::format("{} is in Ollama's folder", model->entry.name),
                 "ollama rm " + model->entry.name);
   }
-  throw Error(ErrorCode::kBadInput, fmt::format("no model {}", gguf::quote(name)),
+  throw Error(ErrorCode::kBadInput, fmt::format("no model {}", quote(name)),
               "rm takes the names that gabbro list shows");
 }
 

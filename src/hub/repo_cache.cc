@@ -13,7 +13,8 @@
 
 #include "src/base/error.h"
 #include "src/base/mapped_file.h"
-#include "src/formats/gguf_parse.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
 #include "src/hub/listing.h"
 #include "src/hub/repo_name.h"
 #include "src/hub/text.h"
@@ -175,8 +176,7 @@ std::optional<std::string> find_cached_repository(const std::string& cache, cons
     if (other == id) return std::move(other);
     if (lower_case(other) == lower_case(id)) found.push_back(std::move(other));
   }
-  if (found.size() > 1)
-    throw bad_input("model {} could be {} or {}: write it as it is", gguf::quote(id), found[0], found[1]);
+  if (found.size() > 1) throw bad_input("model {} could be {} or {}: write it as it is", quote(id), found[0], found[1]);
   return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
 }
 

@@ -4,7 +4,8 @@
 #include <map>
 
 #include "src/base/error.h"
-#include "src/formats/gguf_parse.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
 #include "src/hub/text.h"
 
 namespace gabbro::hub {
@@ -106,7 +107,7 @@ std::optional<RepoName> find_short_name(std::string_view name) {
 RepoName require_repo_name(std::string_view text) {
   if (auto name = find_short_name(text)) return *name;
   if (auto name = parse_repo_name(text)) return *name;
-  throw Error(ErrorCode::kBadInput, fmt::format("{} is not the name of a model on the Hub", gguf::quote(text)),
+  throw Error(ErrorCode::kBadInput, fmt::format("{} is not the name of a model on the Hub", quote(text)),
               "names are owner/name, owner/name:q4_k_m or owner/name@revision");
 }
 

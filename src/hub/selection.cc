@@ -8,7 +8,8 @@
 #include <array>
 
 #include "src/base/error.h"
-#include "src/formats/gguf_parse.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
 #include "src/hub/gguf_files.h"
 #include "src/hub/text.h"
 
@@ -86,7 +87,7 @@ std::vector<RepoFile> folder_files(const std::vector<RepoFile>& files) {
 Error no_such_tag(const RepoName& name, const std::vector<GgufModel>& models) {
   if (models.empty()) return Error(ErrorCode::kBadInput, fmt::format("{} has no GGUF files", name.id));
   const std::string message = name.tag.empty() ? fmt::format("{} has {} models", name.id, models.size())
-                                               : fmt::format("{} has no model {}", name.id, gguf::quote(name.tag));
+                                               : fmt::format("{} has no model {}", name.id, quote(name.tag));
   return Error(ErrorCode::kBadInput, message, fmt::format("give one of these after a colon: {}", known_tags(models)));
 }
 

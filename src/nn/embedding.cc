@@ -3,7 +3,7 @@
 #include "gabbro/nn/init.h"
 #include "src/base/error.h"
 #include "src/ops/grad.h"
-#include "src/ops/pick.h"
+#include "src/ops/index_rules.h"
 #include "src/ops/rules.h"
 #include "src/plan/eval.h"
 

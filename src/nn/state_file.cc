@@ -5,7 +5,7 @@
 
 #include "src/backend/device.h"
 #include "src/base/error.h"
-#include "src/formats/safetensors.h"
+#include "src/formats/hugging_face/safetensors.h"
 #include "src/plan/eval.h"
 
 namespace gabbro::nn {

@@ -1,7 +1,7 @@
 // Activations and softmax.
 #include "src/ops/autocast.h"
-#include "src/ops/axis.h"
 #include "src/ops/gradient_rules.h"
+#include "src/ops/last_axis.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"

@@ -1,9 +1,9 @@
 // Products of each token with the weights of the experts that it is routed to (mixtures of experts, Shazeer et al.
 // 2017).
 #include "gabbro/ops/experts.h"
+#include "src/ops/index_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
-#include "src/ops/pick.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

@@ -1,7 +1,7 @@
 // Elements in reverse order along some axes.
+#include "src/ops/index_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
-#include "src/ops/pick.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

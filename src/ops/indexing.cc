@@ -5,11 +5,11 @@
 #include "gabbro/graph/eval.h"
 #include "src/backend/device.h"
 #include "src/base/input_errors.h"
-#include "src/ops/axis.h"
 #include "src/ops/gradient_rules.h"
+#include "src/ops/index_rules.h"
+#include "src/ops/last_axis.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
-#include "src/ops/pick.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

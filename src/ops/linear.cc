@@ -1,9 +1,9 @@
 // Products with weights: the two ops, with dequantize, that read block formats.
 #include "src/ops/autocast.h"
 #include "src/ops/gradient_rules.h"
+#include "src/ops/index_rules.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
-#include "src/ops/pick.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

@@ -8,7 +8,8 @@
 
 namespace gabbro {
 
-// One layer of the paged KV cache (docs/fused_ops.md): the tensors are states, `kv_write` gives their next versions.
+// One layer of the paged KV cache (docs/design/fused_ops.md): the tensors are states, `kv_write` gives their next
+// versions.
 struct KvLayer {
   Tensor keys;          // [pages, G, D, P] f32, bf16, f16 or i8; u8 [pages, G, D/2, P] (kv_type.h)
   Tensor values;        // [pages, G, P, D]; u8 [pages, G, P, D/2]

@@ -1,6 +1,6 @@
 // Sorting along an axis: stable, with a NaN after all numbers, as NumPy does; so NaNs come first where the largest do.
-#include "src/ops/axis.h"
 #include "src/ops/gradient_rules.h"
+#include "src/ops/last_axis.h"
 #include "src/ops/op_table.h"
 #include "src/ops/ops.h"
 #include "src/ops/rules.h"

@@ -1,5 +1,5 @@
-// The files of a machine that discovery and the doctor read, in the form of tests/data/sysfs: GABBRO_SYSFS_ROOT takes
-// the folder. Only what concerns GPUs is in it; tools/record_sysfs records the same.
+// The files of a machine that discovery and the doctor read, as GABBRO_SYSFS_ROOT takes them in a folder. They have
+// only what concerns GPUs; tools/record_sysfs records the same.
 #pragma once
 
 #include <vector>

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "src/jinja/marked_text.h"
-#include "src/text/codec.h"
-#include "src/text/tokenizer_spec.h"
-#include "src/text/utf8_stream.h"
+#include "src/text/models/codec.h"
+#include "src/text/readers/tokenizer_spec.h"
+#include "src/text/unicode/utf8_stream.h"
 #include "src/text/vocabulary.h"
 
 namespace gabbro::text {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/base/error.h"
-#include "src/text/special_tokens.h"
+#include "src/text/special/special_tokens.h"
 
 namespace gabbro::text {
 namespace {

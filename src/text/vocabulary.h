@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/text/string_table.h"
+#include "src/text/models/string_table.h"
 
 namespace gabbro::text {
 

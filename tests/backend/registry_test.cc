@@ -1,5 +1,6 @@
 // Finding plugins and devices, and what happens when either is broken.
 #include "src/backend/registry.h"
+#include "src/backend/discovery/test_tree.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -147,7 +148,7 @@ TEST(Registry, TheEnvironmentReplacesAutoAlone) {
 
 // Error of open_device on a recorded machine.
 Error error_on(const std::string& machine, const std::string& device, const std::string& folder) {
-  const Environment root("GABBRO_SYSFS_ROOT", GABBRO_SOURCE_DIR "/tests/data/sysfs/" + machine);
+  const Environment root("GABBRO_SYSFS_ROOT", discovery::RecordedMachines::folder(machine));
   const Environment path("GABBRO_PLUGIN_PATH", folder);
   return error_of([&] { open_device(device); });
 }

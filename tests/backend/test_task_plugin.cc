@@ -11,7 +11,7 @@ extern "C" __attribute__((visibility("default"))) int gabbro_task(int count, con
   const char* const source = words[1];
   if (std::strstr(source, "crash") != nullptr) {
     std::fprintf(stderr, "LLVM ERROR: out of registers\n");
-    std::signal(SIGSEGV, SIG_DFL);  // sanitizers have a handler of their own
+    std::signal(SIGSEGV, SIG_DFL);  // a sanitizer has its own handler
     std::raise(SIGSEGV);
   }
   if (std::strstr(source, "hang") != nullptr) ::pause();

@@ -7,6 +7,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import sysfs_trees  # noqa: E402
+
 BUILD = pathlib.Path(os.environ.get("GABBRO_BUILD_DIR", ROOT / "build" / "release"))
 PROGRAM = os.environ.get("GABBRO_PROGRAM") or str(BUILD / "bin" / "gabbro")
 TINY = ROOT / "tests" / "data" / "tiny"
@@ -15,7 +18,8 @@ REAL_MODEL_NAME = "smollm2-135m-instruct-q4_1"
 SANITIZED = BUILD.name in ("asan", "tsan", "coverage")  # these map terabytes of address space, and are slow
 # The tests say what a machine without a GPU says, wherever they run; those about cards set their own.
 os.environ.setdefault("GABBRO_DEVICE", "cpu")
-os.environ.setdefault("GABBRO_SYSFS_ROOT", str(ROOT / "tests" / "data" / "sysfs" / "no_gpu"))
+TREES = sysfs_trees.unpacked()  # recorded machines
+os.environ.setdefault("GABBRO_SYSFS_ROOT", str(TREES / "no_gpu"))
 SKIPPED = 77  # CTest's SKIP_RETURN_CODE
 os.environ.setdefault("GABBRO_TUNING_FILE", "")  # nothing that was measured on this machine
 # Models of other programs on this machine, and the real Hub, are none of the tests' business.

@@ -13,10 +13,11 @@ import time
 import unittest.mock
 
 import support
+import sysfs_trees
 from support import ROOT, TINY_F16, TestCase
 
 sys.dont_write_bytecode = True
-TREES = ROOT / "tests" / "data" / "sysfs"
+TREES = support.TREES
 TOOL = ROOT / "tools" / "report"
 RUNTIMES = support.BUILD / "tests" / "runtimes"
 EMULATED = support.BUILD / "lib" / "emulated_hip"  # tests/emulated_hip, where it is built
@@ -199,7 +200,7 @@ class Report(TestCase):
         self.assertIn("unique_id ", files["machine/tree/sys/class/kfd/kfd/topology/nodes/1/properties"])
 
     def test_the_tree_says_the_same(self):
-        for name in sorted(path.name for path in TREES.iterdir()):
+        for name in sysfs_trees.NAMES:
             self.report(GABBRO_SYSFS_ROOT=str(TREES / name))
             folder = self.folder / f"tree_{name}"
             self.assertIn("wrote ", self.tool("--tree", folder))

@@ -8,7 +8,7 @@ import time
 import support
 from support import SANITIZED, TestCase, gabbro
 
-TREES = support.ROOT / "tests" / "data" / "sysfs"
+TREES = support.TREES
 # Forbidden in generated files: replacements for a missing device, hidden errors, names of models on the hub.
 FORBIDDEN = re.compile(r"\bmock|except:|except Exception|hasattr\(torch\.version|bert-base|meta-llama|huggingface\.co/[a-z]", re.I)
 HOSTILE = {"model_type": "llama\"\n'''import os", "architectures": ["X'''"]}

@@ -17,7 +17,7 @@ sys.path.insert(0, str(MACHINE.parent))
 sys.dont_write_bytecode = True
 import machine  # noqa: E402
 
-TREES = support.ROOT / "tests" / "data" / "sysfs"
+TREES = support.TREES
 CUDA = {"version": "2.11.0+cu130", "hip": None, "cuda": "13.0", "arch_list": ["sm_90"], "devices": []}
 CPU = {"version": "2.11.0+cpu", "hip": None, "cuda": None, "arch_list": [], "devices": []}
 H100 = {"name": "NVIDIA H100", "pci": "0000:01:00.0", "gfx": ""}

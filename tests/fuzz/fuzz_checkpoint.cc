@@ -9,7 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/formats/checkpoint.h"
-#include "src/formats/safetensors.h"
+#include "src/formats/hugging_face/safetensors.h"
 #include "src/models/llm/model.h"
 
 namespace {

@@ -5,7 +5,8 @@
 #include <cstring>
 
 #include "src/base/error.h"
-#include "src/formats/gguf_parse.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
 
 namespace {
 
@@ -30,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const Part part = parse({reinterpret_cast<const std::byte*>(data), size}, "x.gguf");
     for (const Field& field : part.fields) read(field.value, sum);
     for (const TensorInfo& tensor : part.tensors) {
-      sum += static_cast<size_t>(tensor.elements()) + quote(tensor.name).size();
+      sum += static_cast<size_t>(tensor.elements()) + gabbro::quote(tensor.name).size();
       for (const std::byte byte : tensor.data) sum += std::to_integer<size_t>(byte);
     }
   } catch (const gabbro::Error& error) {

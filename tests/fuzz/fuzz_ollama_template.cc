@@ -5,7 +5,7 @@
 #include <string>
 
 #include "src/base/error.h"
-#include "src/text/ollama_template.h"
+#include "src/text/chat/ollama_template.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using nlohmann::ordered_json;

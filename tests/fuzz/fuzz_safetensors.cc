@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "src/base/error.h"
-#include "src/formats/safetensors.h"
+#include "src/formats/hugging_face/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   size_t sum = 0;

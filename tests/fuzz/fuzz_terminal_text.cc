@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "src/text/utf8.h"
+#include "src/text/unicode/utf8.h"
 #include "tests/fuzz/input.h"
 
 using namespace gabbro;

@@ -2,8 +2,8 @@
 #include <cstdlib>
 
 #include "src/text/stop_matcher.h"
-#include "src/text/utf8.h"
-#include "src/text/utf8_stream.h"
+#include "src/text/unicode/utf8.h"
+#include "src/text/unicode/utf8_stream.h"
 #include "tests/fuzz/input.h"
 
 using namespace gabbro::text;

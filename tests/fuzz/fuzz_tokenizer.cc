@@ -2,10 +2,10 @@
 #include <cstdlib>
 
 #include "src/base/error.h"
-#include "src/text/byte_alphabet.h"
-#include "src/text/pretokenizer_table.h"
+#include "src/text/models/byte_alphabet.h"
+#include "src/text/pipeline/pretokenizer_table.h"
 #include "src/text/tokenizer.h"
-#include "src/text/utf8.h"
+#include "src/text/unicode/utf8.h"
 #include "tests/fuzz/input.h"
 
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "src/base/error.h"
-#include "src/text/decode_stages.h"
+#include "src/text/pipeline/decode_stages.h"
 #include "src/text/tokenizer.h"
-#include "src/text/utf8.h"
+#include "src/text/unicode/utf8.h"
 
 namespace gabbro::fuzz {
 

@@ -99,7 +99,7 @@ struct Cube {
         "constexpr Function kFunctions[] = {",
         '    {"cube", cube, Kind::kFraction, "x · x · x, element by element.", "[2.0]", "tensor([8.])"},')],
     "docs/site/api/operations.rst": [("   square", "   cube")],
-    "docs/fused_ops.md": [("- unary, of floats: ", "  `cube` (x³), and")],
+    "docs/design/fused_ops.md": [("- unary, of floats: ", "  `cube` (x³), and")],
 }
 
 # The test programs that know of the op, in one.

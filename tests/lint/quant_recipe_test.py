@@ -56,7 +56,7 @@ FIXTURES = ["tests/data/formats/quant/qx7.blocks", "tests/data/formats/quant/qx7
 
 # Sources that are made from the table, and their tests: those of the formats, and of `linear` on the CPU.
 FORMATS = [SOURCE, "src/formats/quant/quant.cc", "src/formats/quant/finite.cc", "src/formats/quant/random_blocks.cc",
-           "src/formats/ggml_type.cc", "src/formats/file_type.cc", "src/formats/quant/quant_test.cc",
+           "src/formats/gguf/ggml_type.cc", "src/formats/file_type.cc", "src/formats/quant/quant_test.cc",
            "src/formats/quant/random_blocks_test.cc", "src/formats/file_type_test.cc"]
 KERNELS = ["backends/cpu/kernels/linear/linear.cc", "backends/cpu/kernels/linear/linear_make.cc", "backends/cpu/kernels/linear/linear_few.cc",
            "backends/cpu/kernels/linear/linear_small_batch.cc", "backends/cpu/kernels/linear/linear_many.cc", "backends/cpu/kernels/linear/linear_plain.cc", "backends/cpu/kernels/index/embedding.cc",

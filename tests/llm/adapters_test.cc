@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "gabbro/error.h"
+#include "src/convert/convert.h"
 #include "src/engine/runner.h"
-#include "src/models/llm/convert.h"
 #include "tests/llm/expected_logits.h"
 #include "tests/llm/family_folder.h"
 

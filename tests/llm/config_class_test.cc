@@ -1,6 +1,6 @@
 // A config.json by its configuration class: defaults, names, null, types, and rotary embeddings in the forms
 // that they have had. Expected values are those of transformers 5.24.
-#include "src/models/llm/config_class.h"
+#include "src/models/config/config_class.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,8 +9,8 @@
 
 #include "gabbro/engine/session.h"
 #include "src/base/error.h"
-#include "src/formats/safetensors.h"
-#include "src/models/llm/convert.h"
+#include "src/convert/convert.h"
+#include "src/formats/hugging_face/safetensors.h"
 #include "tests/llm/expected_logits.h"
 #include "tests/llm/family_folder.h"
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gabbro/engine/session.h"
-#include "src/models/llm/convert.h"
+#include "src/convert/convert.h"
 #include "tests/llm/expected_logits.h"
 #include "tests/llm/family_folder.h"
 

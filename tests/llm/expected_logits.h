@@ -14,7 +14,7 @@
 
 #include "gabbro/backend/device.h"
 #include "gabbro/engine/session.h"
-#include "src/formats/safetensors.h"
+#include "src/formats/hugging_face/safetensors.h"
 
 namespace gabbro {
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "gabbro/engine/session.h"
-#include "src/formats/ggml_type.h"
-#include "src/formats/gguf_writer.h"
+#include "src/convert/convert.h"
+#include "src/formats/gguf/ggml_type.h"
+#include "src/formats/gguf/gguf_writer.h"
+#include "src/formats/hugging_face/safetensors.h"
 #include "src/formats/quant/quant.h"
-#include "src/formats/safetensors.h"
-#include "src/models/llm/convert.h"
 #include "tests/llm/expected_logits.h"
 #include "tests/llm/family_folder.h"
 

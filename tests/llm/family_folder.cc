@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "src/formats/hugging_face/safetensors.h"
 #include "src/formats/quant/quant.h"
-#include "src/formats/safetensors.h"
 
 namespace gabbro {
 

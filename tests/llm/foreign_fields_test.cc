@@ -7,7 +7,7 @@
 #include <set>
 
 #include "gabbro/engine/session.h"
-#include "src/models/llm/config_class.h"
+#include "src/models/config/config_class.h"
 #include "tests/llm/expected_logits.h"
 #include "tests/llm/family_folder.h"
 

@@ -11,7 +11,7 @@
 
 #include "src/backend/registry.h"
 #include "src/base/error.h"
-#include "src/models/llm/convert.h"
+#include "src/convert/convert.h"
 #include "src/models/llm/registry.h"
 
 namespace gabbro {

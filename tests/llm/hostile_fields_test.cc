@@ -9,9 +9,9 @@
 
 #include "src/backend/registry.h"
 #include "src/base/error.h"
-#include "src/formats/ggml_type.h"
-#include "src/formats/gguf_writer.h"
-#include "src/models/llm/convert.h"
+#include "src/convert/convert.h"
+#include "src/formats/gguf/ggml_type.h"
+#include "src/formats/gguf/gguf_writer.h"
 #include "src/models/llm/registry.h"
 
 namespace gabbro {

@@ -8,9 +8,9 @@
 #include <fstream>
 
 #include "gabbro/error.h"
+#include "src/convert/convert.h"
 #include "src/formats/quant/quant.h"
-#include "src/models/llm/convert.h"
-#include "src/models/llm/input_squares.h"
+#include "src/models/weights/input_squares.h"
 #include "tests/llm/expected_logits.h"
 #include "tests/llm/family_folder.h"
 

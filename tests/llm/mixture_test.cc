@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "gabbro/engine/session.h"
+#include "src/convert/convert.h"
 #include "src/engine/model_needs.h"
-#include "src/formats/safetensors.h"
-#include "src/models/llm/convert.h"
+#include "src/formats/hugging_face/safetensors.h"
 #include "src/models/llm/registry.h"
 
 namespace gabbro {

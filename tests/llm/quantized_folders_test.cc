@@ -13,9 +13,9 @@
 #include "gabbro/error.h"
 #include "src/backend/registry.h"
 #include "src/base/half.h"
+#include "src/convert/convert.h"
 #include "src/formats/checkpoint.h"
 #include "src/formats/quant/quant.h"
-#include "src/models/llm/convert.h"
 #include "tests/llm/expected_logits.h"
 
 namespace gabbro {

@@ -11,11 +11,11 @@
 #include "gabbro/graph/eval.h"
 #include "src/backend/registry.h"
 #include "src/base/error.h"
+#include "src/convert/convert.h"
 #include "src/engine/runner.h"
 #include "src/engine/speculation.h"
 #include "src/engine/streaming/device_memory.h"
 #include "src/engine/streaming/placement.h"
-#include "src/models/llm/convert.h"
 #include "src/models/llm/model_plan.h"
 #include "tests/llm/expected_logits.h"
 

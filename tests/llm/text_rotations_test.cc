@@ -11,9 +11,9 @@
 #include <numeric>
 
 #include "gabbro/engine/generate.h"
+#include "src/convert/convert.h"
 #include "src/engine/runner.h"
 #include "src/engine/speculation.h"
-#include "src/models/llm/convert.h"
 #include "src/models/llm/text_rotations.h"
 #include "tests/llm/expected_logits.h"
 #include "tests/llm/family_folder.h"

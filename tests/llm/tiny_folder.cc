@@ -9,8 +9,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "src/formats/hugging_face/safetensors.h"
 #include "src/formats/quant/quant.h"
-#include "src/formats/safetensors.h"
 
 namespace gabbro::test {
 namespace {

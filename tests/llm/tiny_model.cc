@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "src/base/half.h"
-#include "src/formats/gguf_writer.h"
+#include "src/formats/gguf/gguf_writer.h"
 #include "src/formats/quant/quant.h"
 
 namespace gabbro::test {

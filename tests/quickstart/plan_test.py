@@ -4,12 +4,16 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import sysfs_trees  # noqa: E402
+
 BUILD = pathlib.Path(os.environ.get("GABBRO_BUILD_DIR", ROOT / "build" / "release"))
-TREES = ROOT / "tests" / "data" / "sysfs"
+TREES = sysfs_trees.unpacked()
 # The plan for each machine with both tool chains: device and targets.
 PLANS = {
     "apu": ("rocm", "gfx1151"),
@@ -93,7 +97,7 @@ esac
 
 class Plans(QuickStart):
     def test_every_recorded_machine_has_a_plan(self):
-        self.assertEqual(set(PLANS), {path.name for path in TREES.iterdir()})
+        self.assertEqual(set(PLANS), set(sysfs_trees.NAMES))
         self.hipcc()
         self.nvcc()
         for tree, (device, targets) in PLANS.items():

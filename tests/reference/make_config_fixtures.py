@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes src/models/llm/config_classes.inc: what transformers' configuration class of each supported model_type has.
+"""Writes src/models/config/config_classes.inc: what transformers' configuration class of each supported model_type has.
 
 A row has the class's fields with their types and defaults, other names for them, names that are read by other code
 (`kwargs.pop("sliding_window_pattern")`, `getattr(config, "head_dim")`), and what rotary embeddings are without a word
-in config.json. src/models/llm/config_class.h explains the form. Needs transformers.
+in config.json. src/models/config/config_class.h explains the form. Needs transformers.
 
     make_config_fixtures.py [--check]    --check: only compare with the file, and exit 1 where it differs
 """

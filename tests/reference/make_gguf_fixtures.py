@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """GGUF fixtures, written by gguf-py (pip install gguf) into tests/data/formats/gguf/.
 
-src/formats/gguf_test.cc states what is in them.
+src/formats/gguf/gguf_test.cc states what is in them.
 """
 import pathlib
 

@@ -20,7 +20,7 @@ sys.path.insert(0, str(SOURCES / "tests" / "testgen"))
 from measure_bisect import in_fork, runner  # noqa: E402
 
 # The families and tasks of the interface. Without a class in transformers 5 are rag, diffusion, graph, text-to-image,
-# and with them graph-classification, node-classification and text-to-image: said in docs/testgen.md.
+# and with them graph-classification, node-classification and text-to-image: said in docs/guides/testgen.md.
 ROWS = """
 bert:masked-lm roberta:sequence-classification distilbert:token-classification electra:question-answering bert:base
 llama:causal-lm t5:seq2seq-lm bart:seq2seq-lm vit:image-classification segformer:semantic-segmentation

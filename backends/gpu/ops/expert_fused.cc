@@ -1,4 +1,4 @@
-// `expert_gated` and `expert_sum` (docs/fused_ops.md): of few tokens with quantized weights in one launch;
+// `expert_gated` and `expert_sum` (docs/design/fused_ops.md): of few tokens with quantized weights in one launch;
 // `expert_gated` of many tokens on matrix cores.
 #include <string>
 

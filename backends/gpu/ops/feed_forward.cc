@@ -1,5 +1,5 @@
-// `feed_forward` of many tokens (docs/fused_ops.md), by a vendor's library: SiLU·mul writes the f16 values that the
-// last product reads, instead of f32 and a separate conversion.
+// `feed_forward` of many tokens (docs/design/fused_ops.md), by a vendor's library: SiLU·mul writes the f16 values that
+// the last product reads, instead of f32 and a separate conversion.
 #include <algorithm>
 #include <optional>
 #include <string>

@@ -1,6 +1,6 @@
-// `linear` and `linear_fused` (docs/fused_ops.md): activations are converted to the form that the weights' kernels read
-// (normalized, and rounded to 8 bits for block formats, or to f16 for many tokens), which the decode kernels do
-// themselves; then matrices of one format share a launch.
+// `linear` and `linear_fused` (docs/design/fused_ops.md): activations are converted to the form that the weights'
+// kernels read (normalized, and rounded to 8 bits for block formats, or to f16 for many tokens), which the decode
+// kernels do themselves; then matrices of one format share a launch.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// `softmax_topk` (docs/fused_ops.md).
+// `softmax_topk` (docs/design/fused_ops.md).
 #include "kernels/rows/softmax_topk.h"
 
 #include <string>

@@ -21,12 +21,12 @@ struct TokenTree;         // src/engine/token_tree.h
 class Sequence;
 
 namespace llm {
-class InputSquares;  // src/models/llm/input_squares.h
+class InputSquares;  // src/models/weights/input_squares.h
 }
 
 namespace text {
 class Tokenizer;     // src/text/tokenizer.h
-class ChatTemplate;  // src/text/chat_template.h
+class ChatTemplate;  // src/text/chat/chat_template.h
 }  // namespace text
 
 }  // namespace gabbro

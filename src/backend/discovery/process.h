@@ -29,7 +29,7 @@ struct ProcessFacts {
 ProcessFacts read_process(const SystemRoot& root);
 
 // Facts that a recorded tree cannot hold are read from the lines "node <path> uid=.. gid=.. mode=.. open=<errno>" of
-// its file `facts` (see docs/rocm_guide.md).
+// its file `facts` (see docs/guides/rocm_guide.md).
 DeviceNode read_node(const SystemRoot& root, const std::string& path, const ProcessFacts& process);
 
 }  // namespace gabbro::discovery

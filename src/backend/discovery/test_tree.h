@@ -4,17 +4,59 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
+#include <string_view>
 
 #include "src/backend/discovery/machine.h"
 
 namespace gabbro::discovery {
 
-inline SystemRoot recorded(const std::string& name) {
-  return SystemRoot(GABBRO_SOURCE_DIR "/tests/data/sysfs/" + name);
-}
+// The folders of recorded machines, which are unpacked when they are asked for, and removed when the program ends.
+class RecordedMachines {
+ public:
+  static const std::string& folder(const std::string& name) {
+    static RecordedMachines machines;
+    std::string& folder = machines.folders_[name];
+    if (folder.empty()) folder = machines.unpack(name);
+    return folder;
+  }
+
+ private:
+  RecordedMachines() {
+    std::string name = (std::filesystem::temp_directory_path() / "gabbro_sysfs_XXXXXX").string();
+    if (::mkdtemp(name.data()) != nullptr) root_ = name;
+  }
+  ~RecordedMachines() {
+    std::error_code ignored;
+    std::filesystem::remove_all(root_, ignored);
+  }
+
+  // A line "==> PATH" begins a file, as tests/sysfs_trees.py has it.
+  std::string unpack(const std::string& name) {
+    std::ifstream packed(GABBRO_SOURCE_DIR "/tests/data/sysfs/" + name + ".tree");
+    std::ofstream file;
+    const std::string_view mark = "==> ";
+    for (std::string line; std::getline(packed, line);) {
+      if (!line.starts_with(mark)) {
+        file << line << '\n';
+        continue;
+      }
+      const std::filesystem::path path = root_ / name / line.substr(mark.size());
+      std::filesystem::create_directories(path.parent_path());
+      file = std::ofstream(path);
+    }
+    return (root_ / name).string();
+  }
+
+  std::filesystem::path root_;
+  std::map<std::string, std::string> folders_;
+};
+
+inline SystemRoot recorded(const std::string& name) { return SystemRoot(RecordedMachines::folder(name)); }
 
 inline Machine machine(const std::string& name, Environment::Values variables = {}) {
   return read_machine(recorded(name), Environment(std::move(variables)));

@@ -6,7 +6,7 @@
 #include "src/backend/device.h"
 #include "src/base/converted_weights.h"
 #include "src/base/round_up.h"
-#include "src/nn/kv_cache.h"
+#include "src/models/kv_cache.h"
 
 namespace gabbro::streaming {
 namespace {

@@ -16,10 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Pinned host -> device needs 16 MiB for its full rate, a disk 4 MiB (docs/performance.md); 8 reads at a time cover
-// bandwidth x latency of the fastest disks: 14 GB/s x 2 ms = 28 MiB.
-// On a CPU all free buffers are read to: a disk that others use, too, gives more to those who ask for more. They wait
-// to be packed while a layer is computed.
+// Pinned host -> device needs 16 MiB for its full rate, a disk 4 MiB (docs/reports/performance.md); 8 reads at a time
+// cover bandwidth x latency of the fastest disks: 14 GB/s x 2 ms = 28 MiB. On a CPU all free buffers are read to: a
+// disk that others use, too, gives more to those who ask for more. They wait to be packed while a layer is computed.
 // With what is read around a piece a buffer has 4 MiB: two huge pages.
 constexpr StreamSizes kHostSizes = {.piece_bytes = (size_t{4} << 20) - 3 * kReadAlignment, .reads = 16, .buffers = 16};
 constexpr StreamSizes kDeviceSizes = {.piece_bytes = size_t{16} << 20, .reads = 6, .buffers = 8};

@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "src/base/error.h"
-#include "src/formats/gguf_parse.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
 
 namespace gabbro::encoder {
 
@@ -54,7 +55,7 @@ const Family& family_of(const Checkpoint& checkpoint) {
   }
   throw Error(ErrorCode::kBadInput,
               fmt::format("{}: encoders of architecture {} are not supported", checkpoint.path(),
-                          gguf::quote(architecture_name(checkpoint))),
+                          quote(architecture_name(checkpoint))),
               fmt::format("supported: {}", fmt::join(names, ", ")));
 }
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "src/models/encoder/encoder.h"
-#include "src/models/llm/weights.h"
+#include "src/models/weights/weights.h"
 
 namespace gabbro::llm {
 struct GgufFields;  // src/models/llm/gguf_fields.h
@@ -21,7 +21,7 @@ struct Family {
   std::span<const WeightName> names;
   EncoderConfig (*read_config)(const Checkpoint& checkpoint);
   bool in_gguf = true;  // llama.cpp has the architecture, so that it can be converted
-  // Fields of GGUF; null: those of src/models/encoder/conversion.cc.
+  // Fields of GGUF; null: those of src/convert/encoder_conversion.cc.
   void (*write_fields)(const Checkpoint& checkpoint, llm::GgufFields& fields) = nullptr;
 };
 

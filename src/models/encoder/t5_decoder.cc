@@ -8,7 +8,7 @@
 #include "gabbro/ops/products.h"
 #include "src/base/error.h"
 #include "src/models/encoder/registry.h"
-#include "src/nn/kv_cache.h"
+#include "src/models/kv_cache.h"
 #include "src/plan/eval.h"
 
 namespace gabbro::encoder {

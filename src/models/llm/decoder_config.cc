@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "src/base/error.h"
-#include "src/models/llm/config_class.h"
+#include "src/models/config/config_class.h"
 
 namespace gabbro::llm {
 namespace {

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "src/models/config/rope_config.h"
 #include "src/models/llm/model.h"
-#include "src/models/llm/rope_config.h"
-#include "src/models/llm/weights.h"
+#include "src/models/weights/weights.h"
 
 namespace gabbro::llm {
 

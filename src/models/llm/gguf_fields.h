@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "src/formats/gguf_writer.h"
+#include "src/formats/gguf/gguf_writer.h"
 #include "src/models/llm/decoder_config.h"
 
 namespace gabbro::llm {

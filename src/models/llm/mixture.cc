@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "gabbro/ops/experts.h"
-#include "src/models/llm/input_squares.h"
+#include "src/models/weights/input_squares.h"
 
 namespace gabbro::llm {
 namespace {

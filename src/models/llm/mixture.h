@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "src/models/llm/config_reader.h"
+#include "src/models/config/config_reader.h"
 #include "src/models/llm/decoder_config.h"
 
 namespace gabbro::llm {

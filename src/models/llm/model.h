@@ -11,7 +11,7 @@
 
 #include "src/formats/checkpoint.h"
 #include "src/formats/file_type.h"
-#include "src/nn/kv_cache.h"
+#include "src/models/kv_cache.h"
 
 namespace gabbro::llm {
 

@@ -7,14 +7,13 @@
 #include <filesystem>
 #include <map>
 
-#include "src/formats/ggml_type.h"
-#include "src/formats/gguf.h"
+#include "src/formats/gguf/ggml_type.h"
+#include "src/formats/gguf/gguf.h"
 #include "src/formats/random_file.h"
-#include "src/models/llm/convert_fields.h"
-#include "src/models/llm/counted_tensors.h"
+#include "src/models/config/rope_config.h"
 #include "src/models/llm/gguf_fields.h"
 #include "src/models/llm/registry.h"
-#include "src/models/llm/rope_config.h"
+#include "src/models/weights/counted_tensors.h"
 
 namespace gabbro::llm {
 namespace {
@@ -150,6 +149,16 @@ MixtureTensor role_of(const RequestedTensor& tensor) {
 }
 
 }  // namespace
+
+void note_mixtures(const ModelPlan& plan, GgufFields& fields) {
+  fields.mixed_layers.assign(static_cast<size_t>(plan.sizes.layers), false);
+  for (const RequestedTensor& tensor : plan.tensors) {
+    int layer = 0;
+    if (std::sscanf(tensor.name.c_str(), "blk.%d.", &layer) != 1 || layer >= plan.sizes.layers) continue;
+    if (tensor.name.ends_with(".ffn_gate_inp.weight")) fields.mixed_layers[static_cast<size_t>(layer)] = true;
+    if (tensor.name.ends_with(".ffn_down_shexp.weight")) fields.has_shared_expert = true;
+  }
+}
 
 int64_t PlannedTensor::elements() const {
   int64_t count = 1;

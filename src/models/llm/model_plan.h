@@ -7,9 +7,11 @@
 #include "src/formats/checkpoint.h"
 #include "src/formats/file_type.h"
 #include "src/models/llm/blueprint.h"
-#include "src/models/llm/weights.h"
+#include "src/models/weights/weights.h"
 
 namespace gabbro::llm {
+
+struct GgufFields;
 
 struct ModelPlan {
   std::string name;  // general.name, or the file's name
@@ -22,6 +24,9 @@ struct ModelPlan {
 // The tensors that the family of the checkpoint, or of the blueprint, asks for. Throws bad_input as read_shape does.
 ModelPlan plan_of(const Checkpoint& checkpoint);
 ModelPlan plan_of(const Blueprint& blueprint);
+
+// Notes the layers with mixtures of experts, and whether there are shared ones, by the tensors of the plan.
+void note_mixtures(const ModelPlan& plan, GgufFields& fields);
 
 // The bytes of `bytes` that are read for one token: of experts only of those that it is routed to.
 uint64_t bytes_read(const ExpertsSize& experts, uint64_t bytes);

@@ -5,9 +5,10 @@
 #include <stdexcept>
 
 #include "src/base/error.h"
-#include "src/formats/gguf_parse.h"
-#include "src/models/llm/adapter.h"
-#include "src/models/llm/config_reader.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
+#include "src/models/config/config_reader.h"
+#include "src/models/weights/adapter.h"
 
 namespace gabbro::llm {
 
@@ -143,10 +144,9 @@ std::string known_architectures() {
 const Family& family_of(const Checkpoint& checkpoint) {
   const std::string architecture = architecture_of(checkpoint);
   if (const Family* family = find_family(architecture)) return *family;
-  throw Error(
-      ErrorCode::kBadInput,
-      fmt::format("{}: models of architecture {} are not supported", checkpoint.path(), gguf::quote(architecture)),
-      "supported: " + known_architectures());
+  throw Error(ErrorCode::kBadInput,
+              fmt::format("{}: models of architecture {} are not supported", checkpoint.path(), quote(architecture)),
+              "supported: " + known_architectures());
 }
 
 namespace {

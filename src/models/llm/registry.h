@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/models/llm/weights.h"
+#include "src/models/weights/weights.h"
 
 namespace gabbro::llm {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "src/models/llm/rope_config.h"
+#include "src/models/config/rope_config.h"
 
 namespace gabbro::llm {
 

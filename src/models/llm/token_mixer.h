@@ -6,7 +6,7 @@
 #include <string>
 
 #include "src/models/llm/model.h"
-#include "src/models/llm/weights.h"
+#include "src/models/weights/weights.h"
 
 namespace gabbro::llm {
 

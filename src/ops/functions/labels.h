@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "src/ops/pick.h"
+#include "src/ops/index_rules.h"
 
 namespace gabbro {
 

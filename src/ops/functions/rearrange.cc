@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "src/ops/axis.h"
+#include "src/ops/index_rules.h"
+#include "src/ops/last_axis.h"
 #include "src/ops/ops.h"
-#include "src/ops/pick.h"
 #include "src/ops/rules.h"
 
 namespace gabbro {

@@ -18,7 +18,7 @@ namespace {
 
 const Op kElementwise = {.name = "elementwise"};
 
-// Limits that kernels accept (docs/fused_ops.md).
+// Limits that kernels accept (docs/design/fused_ops.md).
 constexpr size_t kMostInputs = 8, kMostConstants = 16, kMostOutputs = 4, kMostOps = 32;
 constexpr double kMostExact = 0x1p53;  // whole numbers up to here are doubles
 

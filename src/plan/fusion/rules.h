@@ -1,4 +1,4 @@
-// The fusion rules; what the fused ops mean is in docs/fused_ops.md.
+// The fusion rules; what the fused ops mean is in docs/design/fused_ops.md.
 #pragma once
 
 #include "src/ops/op_table.h"

@@ -1,5 +1,6 @@
 // One side (keys or values) of the paged KV cache: addresses of a token's elements, and f16 operands of products. The
-// layout is in docs/fused_ops.md. Page numbers out of range are clamped to the cache; positions are the caller's.
+// layout is in docs/design/fused_ops.md. Page numbers out of range are clamped to the cache; positions are the
+// caller's.
 #pragma once
 
 #include <bit>

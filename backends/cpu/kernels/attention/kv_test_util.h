@@ -1,4 +1,4 @@
-// One side of a paged cache as tests read and fill it, element by element: the layout of docs/fused_ops.md.
+// One side of a paged cache as tests read and fill it, element by element: the layout of docs/design/fused_ops.md.
 #pragma once
 
 #include <limits>

@@ -61,7 +61,8 @@ struct RopeShape {
   float magnitude = 1;
 };
 
-// False where the op's frequencies and attributes are not what docs/fused_ops.md says, for heads of `dim` elements.
+// False where the op's frequencies and attributes are not what docs/design/fused_ops.md says, for heads of `dim`
+// elements.
 inline bool read_rope_shape(const abi::KernelRequest& request, const abi::TensorView& frequencies, int64_t dim,
                             RopeShape& shape) {
   if (frequencies.rank != 1 || !has_shape(frequencies, DType::f32, {frequencies.shape[0]})) return false;

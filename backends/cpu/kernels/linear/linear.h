@@ -1,4 +1,5 @@
-// `linear` and `linear_fused` (docs/fused_ops.md): n matrices with one x, in one parallel loop over all their panels.
+// `linear` and `linear_fused` (docs/design/fused_ops.md): n matrices with one x, in one parallel loop over all their
+// panels.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "src/base/error.h"
-#include "src/formats/gguf_parse.h"
+#include "src/base/quote.h"
+#include "src/formats/gguf/gguf_parse.h"
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 
@@ -26,11 +27,11 @@ float read_number(const Checkpoint& checkpoint, const std::string& name, float o
   const CheckpointTensor* const tensor = checkpoint.tensor(name);
   if (tensor == nullptr) return other;
   if (tensor->elements() != 1 || is_quantized(tensor->dtype()))
-    throw bad_input("{}: tensor {} is not one number", checkpoint.path(), gguf::quote(name));
+    throw bad_input("{}: tensor {} is not one number", checkpoint.path(), quote(name));
   tensor->prepare();
   const float value = float_values(*tensor, 1, {}).front();
   if (!(std::abs(value) < kMost))
-    throw bad_input("{}: tensor {} is {}, expected -1e4 to 1e4", checkpoint.path(), gguf::quote(name), value);
+    throw bad_input("{}: tensor {} is {}, expected -1e4 to 1e4", checkpoint.path(), quote(name), value);
   return value;
 }
 

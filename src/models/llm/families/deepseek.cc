@@ -2,7 +2,7 @@
 // shared ones, chosen in the best groups of them.
 #include <cmath>
 
-#include "src/models/llm/config_class.h"
+#include "src/models/config/config_class.h"
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/mixers/latent_attention.h"
 #include "src/models/llm/registry.h"

@@ -1,0 +1,43 @@
+#include "src/engine/cache/state_pool.h"
+
+#include <gtest/gtest.h>
+
+#include "src/base/error.h"
+
+namespace gabbro {
+namespace {
+
+TEST(StatePool, GivesAFreedSlotAndElseTheOneThatWasUsedTheLongestTimeAgo) {
+  StatePool pool(2);
+  auto a = std::make_shared<SequenceState>(), b = std::make_shared<SequenceState>(),
+       c = std::make_shared<SequenceState>();
+  pool.begin_step();
+  pool.take(a);
+  pool.begin_step();
+  pool.take(b);
+  EXPECT_NE(a->slot, b->slot);
+  a->length = b->length = 5;
+  pool.begin_step();
+  const int32_t of_a = a->slot;
+  pool.take(c);
+  EXPECT_EQ(c->slot, of_a);
+  EXPECT_EQ(a->slot, -1);
+  EXPECT_EQ(a->length, 0);
+  EXPECT_EQ(b->length, 5);
+  const int32_t of_b = b->slot;
+  b.reset();
+  pool.take(a);
+  EXPECT_EQ(a->slot, of_b);
+}
+
+TEST(StatePool, RefusesMoreSequencesInAStepThanItHasSlots) {
+  StatePool pool(1);
+  const auto a = std::make_shared<SequenceState>(), b = std::make_shared<SequenceState>();
+  pool.begin_step();
+  pool.take(a);
+  pool.take(a);
+  EXPECT_THROW(pool.take(b), Error);
+}
+
+}  // namespace
+}  // namespace gabbro

@@ -1,0 +1,27 @@
+// The tensors of a checkpoint that its model has.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "src/models/config/config_reader.h"
+#include "src/models/weights/weights.h"
+
+namespace gabbro::llm {
+
+// Those of the files. Of biases config.json decides where it says so: one that it rules out is none, and one that it
+// asks for is missing if the files do not have it.
+class CountedTensors {
+ public:
+  CountedTensors(std::span<const WeightName> names, const Checkpoint& checkpoint)
+      : names_(names), checkpoint_(checkpoint), config_(checkpoint) {}
+
+  bool has(const std::string& name) const;  // of GGUF
+
+ private:
+  std::span<const WeightName> names_;
+  const Checkpoint& checkpoint_;
+  ConfigReader config_;
+};
+
+}  // namespace gabbro::llm
