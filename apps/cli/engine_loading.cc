@@ -74,14 +74,13 @@ LoadOptions options_of(const ResolvedModel& model, const CommonOptions& common, 
 
 std::shared_ptr<ModelService> load_service(const ResolvedModel& model, const CommonOptions& common,
                                            const ServiceNeeds& needs) {
-  EngineSpec spec{.path = model.path, .batches = needs.batches};
+  EngineSpec spec{.path = model.path, .deterministic = needs.deterministic};
   if (!needs.draft.empty()) {
     CommonOptions resident = common;
     resident.memory.clear();
     resident.host_memory.clear();
     const ResolvedModel draft = resolve_with_layers(needs.draft);
     EngineNeeds draft_needs = needs.engine;
-    draft_needs.sequences = 1;
     spec.draft.path = draft.path;
     spec.draft.options = options_of(draft, resident, draft_needs);
   }

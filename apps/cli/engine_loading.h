@@ -33,11 +33,12 @@ std::shared_ptr<Engine> load_engine(const ResolvedModel& model, const CommonOpti
 std::shared_ptr<Engine> load_random_engine(const llm::Blueprint& shape, const FileType& type,
                                            const CommonOptions& common, const EngineNeeds& needs);
 
-// A model that answers requests: in a worker process where worker::is_worker_wanted() says so, else in this one. With
-// `batches` a Scheduler computes them together. `draft`: a model whose tokens it checks; empty: none.
+// A model that answers requests: in a worker process where worker::is_worker_wanted() says so, else in this one.
+// `deterministic`: the tokens of a request do not depend on others. `draft`: a model whose tokens it checks; empty:
+// none.
 struct ServiceNeeds {
   EngineNeeds engine;
-  bool batches = false;
+  bool deterministic = false;
   bool restarts = true;  // a worker that is lost is started again: there will be other requests
   std::string draft{};
   int draft_tokens = 0;

@@ -27,6 +27,7 @@ struct RunOptions {
   BatchInput batch;
   std::string draft;     // a model
   int draft_tokens = 0;  // 0: as many as suit
+  bool deterministic = false;
   bool lookup = false, no_lookup = false;
   bool stats = false;
   bool wrap = true;
@@ -109,7 +110,7 @@ int run(RunOptions& o, const InputFiles& inputs) {
                              .sequences = std::min(std::ssize(prompts), o.batch.parallel)};
   const auto service = load_service(resolved, o.common,
                                     {.engine = needs,
-                                     .batches = !prompts.empty(),
+                                     .deterministic = o.deterministic,
                                      .restarts = interactive || !prompts.empty(),
                                      .draft = o.draft,
                                      .draft_tokens = o.draft_tokens,
@@ -152,6 +153,8 @@ void add_run(Command root) {
   command.flag("--no-lookup", o->no_lookup, "One token in each pass, also with streamed weights");
   command.number("--draft-tokens", o->draft_tokens, "Tokens to check in one pass at most; 0: as many as suit")
       .range(0, 256);
+  command.flag("--deterministic", o->deterministic,
+               "Give each of several prompts the tokens that it gets alone, to the bit; slower");
   command.flag("--stats,--verbose", o->stats, "End with a line about speed on standard error");
   add_device_options(command, o->common);
   add_memory_options(command, o->common);

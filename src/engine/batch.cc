@@ -9,7 +9,7 @@ void run_batch(const std::shared_ptr<Engine>& engine, std::span<Request> request
   Scheduler scheduler(engine);
   std::optional<Error> unhandled;
   for (size_t i = 0; i < requests.size(); ++i) {
-    scheduler.add(requests[i], [&, i](const Error* error) {
+    scheduler.add(requests[i], nullptr, [&, i](const Error* error) {
       if (error == nullptr) {
         if (options.on_finished) options.on_finished(i);
       } else if (options.on_failed) {

@@ -27,7 +27,8 @@ std::vector<std::vector<int32_t>> Runner::fill_places(DecodeStep& step, std::spa
 }
 
 DecodeStep& Runner::begin_decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
-  DecodeStep& step = engine_->state_->decode_step(static_cast<int64_t>(std::bit_ceil(chunks.size())));
+  DecodeStep& step =
+      engine_->state_->decode_step(std::max(padded_, static_cast<int64_t>(std::bit_ceil(chunks.size()))));
   step.wait_all(cancel);
   const std::span<int32_t> ids = step.next(DecodeStep::kIds);
   std::ranges::fill(ids, 0);

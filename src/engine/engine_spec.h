@@ -21,7 +21,7 @@ struct EngineSpec {
   std::string path;
   LoadOptions options{};
   DraftSpec draft{};
-  bool batches = false;  // requests are computed together, by a Scheduler; else one after another, by a SerialLoop
+  bool deterministic = false;  // the tokens of a request are those that it gets alone, to the bit
 };
 
 }  // namespace gabbro

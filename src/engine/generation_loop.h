@@ -1,5 +1,5 @@
 // The loop that answers requests, whichever program drives it: they come at any time, and each has a channel for
-// events. Scheduler and SerialLoop run on an engine of this process, worker::Worker on one in another process.
+// events. A Scheduler runs on an engine of this process, worker::Worker on one in another process.
 #pragma once
 
 #include <atomic>
@@ -17,12 +17,22 @@ namespace text {
 class Tokenizer;  // src/text/tokenizer.h
 }
 
+inline constexpr int kLowestPriority = -8, kHighestPriority = 8;
+
 struct GenerationRequest {
   std::vector<int32_t> prompt;
   GenerateOptions options{};  // without a drafter: drafts belong to the loop
+  int priority = 0;           // of requests that wait, the one with the highest goes first
 };
 
-// Throws bad_input for a prompt that is empty or longer than the context, and for options that no sampler takes.
+// A loop holds as many requests as may wait; the request may be added later.
+class QueueFull : public Error {
+ public:
+  explicit QueueFull(const std::string& message) : Error(ErrorCode::kFailed, message, "try again later") {}
+};
+
+// Throws bad_input for a prompt that is empty or longer than the context, for options that no sampler takes, and for
+// another priority than kLowestPriority to kHighestPriority.
 void check_request(const GenerationRequest& request, const ModelFacts& facts, const text::Tokenizer& tokenizer);
 
 // Receives the events of one request, from the thread that drives the loop: started, texts, and one end.
@@ -44,7 +54,7 @@ class GenerationLoop {
   GenerationLoop(const GenerationLoop&) = delete;
   GenerationLoop& operator=(const GenerationLoop&) = delete;
 
-  // Throws as check_request; then the channel gets nothing.
+  // Throws as check_request, and QueueFull; then the channel gets nothing.
   virtual Ticket add(GenerationRequest request, std::shared_ptr<Channel> channel) = 0;
   // The request ends with StopReason::kCanceled, by one of the next steps. Does nothing for one that has ended. From
   // any thread.

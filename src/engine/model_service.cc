@@ -2,7 +2,6 @@
 
 #include "gabbro/backend/device.h"
 #include "src/engine/scheduler.h"
-#include "src/engine/serial_loop.h"
 #include "src/engine/speculation.h"
 
 namespace gabbro {
@@ -26,12 +25,12 @@ std::shared_ptr<LocalModel> LocalModel::load(const EngineSpec& spec) {
   std::shared_ptr<Engine> draft;  // first, so that its memory counts where that of the model is limited
   if (!spec.draft.path.empty()) draft = Engine::load(spec.draft.path, spec.draft.options);
   const std::shared_ptr<Engine> engine = Engine::load(spec.path, spec.options);
-  if (spec.batches) return std::make_shared<LocalModel>(engine, std::make_unique<Scheduler>(engine));
-  return std::make_shared<LocalModel>(engine,
-                                      std::make_unique<SerialLoop>(engine, make_drafter(spec.draft, draft, *engine)));
+  const SchedulerOptions options = {.deterministic = spec.deterministic,
+                                    .drafter = make_drafter(spec.draft, draft, *engine)};
+  return std::make_shared<LocalModel>(engine, std::make_unique<Scheduler>(engine, options));
 }
 
-LocalModel::LocalModel(std::shared_ptr<Engine> engine, std::unique_ptr<EngineLoop> loop)
+LocalModel::LocalModel(std::shared_ptr<Engine> engine, std::unique_ptr<Scheduler> loop)
     : engine_(std::move(engine)), loop_(std::move(loop)) {}
 LocalModel::~LocalModel() = default;
 

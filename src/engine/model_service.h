@@ -9,7 +9,7 @@
 
 namespace gabbro {
 
-class EngineLoop;  // src/engine/scheduler.h
+class Scheduler;  // src/engine/scheduler.h
 struct SamplingDefaults;
 
 class ModelService : public GenerationLoop {
@@ -27,7 +27,7 @@ class LocalModel final : public ModelService {
  public:
   // Throws as Engine::load.
   static std::shared_ptr<LocalModel> load(const EngineSpec& spec);
-  LocalModel(std::shared_ptr<Engine> engine, std::unique_ptr<EngineLoop> loop);
+  LocalModel(std::shared_ptr<Engine> engine, std::unique_ptr<Scheduler> loop);
   ~LocalModel() override;
 
   const ModelFacts& facts() const override;
@@ -40,11 +40,11 @@ class LocalModel final : public ModelService {
   Ticket add(GenerationRequest request, std::shared_ptr<Channel> channel) override;
   void cancel(Ticket ticket) override;
   bool step(const std::atomic<bool>* cancel = nullptr) override;
-  void fail_running(const Error& error);  // as EngineLoop
+  void fail_running(const Error& error);  // as Scheduler
 
  private:
   std::shared_ptr<Engine> engine_;
-  std::unique_ptr<EngineLoop> loop_;
+  std::unique_ptr<Scheduler> loop_;
 };
 
 }  // namespace gabbro

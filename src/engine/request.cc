@@ -69,6 +69,8 @@ void check_prompt(std::span<const int32_t> prompt, const ModelFacts& facts) {
 
 void check_request(const GenerationRequest& request, const ModelFacts& facts, const text::Tokenizer& tokenizer) {
   check_prompt(request.prompt, facts);
+  if (request.priority < kLowestPriority || request.priority > kHighestPriority)
+    throw bad_input("the priority {} is not from {} to {}", request.priority, kLowestPriority, kHighestPriority);
   Sampler(request.options.sampler, facts.vocabulary, &tokenizer);
 }
 
@@ -180,6 +182,13 @@ void Request::skip(int64_t count) {
   state_->held = static_cast<size_t>(count);
 }
 
+int64_t Request::held() const { return static_cast<int64_t>(state_->held); }
+
+void Request::rewind() {
+  State& s = *state_;
+  if (s.held < s.prompt.size()) s.held = 0;
+}
+
 bool Request::finished() const { return state_->finished; }
 
 std::span<const int32_t> Request::pending() const {
@@ -219,6 +228,8 @@ bool Request::goes_on() const {
   if (s.options.max_tokens >= 0 && chosen >= s.options.max_tokens) return false;
   return std::ssize(s.prompt) + chosen <= s.engine.facts().context;
 }
+
+int64_t Request::text_length() const { return std::ssize(state_->prompt) + std::ssize(state_->result.token_ids); }
 
 std::vector<int32_t> Request::text_so_far() const {
   std::vector<int32_t> tokens = state_->prompt;

@@ -28,6 +28,9 @@ class Request {
   std::span<const int32_t> prompt() const;
   // The sequence holds the first `count` tokens of the prompt already; less than all.
   void skip(int64_t count);
+  int64_t held() const;  // tokens of the prompt that were skipped or appended
+  // The sequence lost its tokens. A prompt that was not whole yet begins again.
+  void rewind();
 
   bool finished() const;
   // The tokens to append next: the rest of the prompt, or the token that was chosen last. Empty where it is finished.
@@ -42,8 +45,9 @@ class Request {
   bool goes_on() const;
   void cancel();
 
-  // The prompt and what was chosen after it, for a drafter: at most the rest of the context is worth drafting.
+  // The prompt and what was chosen after it.
   std::vector<int32_t> text_so_far() const;
+  int64_t text_length() const;
   void speculated(int64_t drafted, int64_t accepted);
 
   GenerateResult take();  // once, at the end

@@ -179,6 +179,23 @@ void Runner::compute_again(std::span<Sequence* const> sequences, const std::atom
   }
 }
 
+bool Runner::cuts_texts() const { return !engine_->state_->states && !encodes_texts(); }
+bool Runner::encodes_texts() const { return engine_->state_->text_to_text.has_value(); }
+bool Runner::rotates_by_length() const {
+  return engine_->state_->model != nullptr && engine_->state_->model->rotations() != nullptr;
+}
+
+bool Runner::has_pages(int64_t tokens, int64_t reserve) const {
+  const Engine::State& shared = *engine_->state_;
+  const std::lock_guard lock(engine_->state_->mutex);
+  for (size_t group = 0; group < shared.pools.size(); ++group) {
+    const int64_t window = shared.cache->config().groups[group].window;
+    const int64_t held = window == 0 ? tokens : std::min(tokens, window + shared.prompt_chunk());
+    if (shared.pools[group].available() < held / PagePool::kTokens + 1 + reserve) return false;
+  }
+  return true;
+}
+
 int64_t Runner::rotation_with(const Chunk& chunk) const {
   const Engine::State& shared = *engine_->state_;
   const llm::TextRotations* const rotations = shared.model != nullptr ? shared.model->rotations() : nullptr;

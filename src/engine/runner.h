@@ -46,6 +46,16 @@ class Runner {
   const std::shared_ptr<Engine>& engine() const { return engine_; }
   int64_t prompt_chunk() const;  // tokens of prompts that the device computes well in one step, of all sequences
 
+  // Steps of one token per sequence are padded to `sequences` at least.
+  void pad_steps(int64_t sequences) { padded_ = sequences; }
+  // Whether the cache has pages for a text of so many tokens, and `reserve` pages more.
+  bool has_pages(int64_t tokens, int64_t reserve) const;
+
+  // Whether a sequence can be cut without computing all of it again: it has no recurrent states, and no encoder.
+  bool cuts_texts() const;
+  bool encodes_texts() const;      // of an encoder-decoder
+  bool rotates_by_length() const;  // keys of a text by its length: src/models/llm/text_rotations.h
+
   // How many tokens can be appended to the sequence before the rotation of its keys changes.
   int64_t rotation_room(const Sequence& sequence) const;
 
@@ -145,6 +155,7 @@ class Runner {
   const void* on_host(const void* memory, size_t bytes, const std::atomic<bool>* cancel);
 
   std::shared_ptr<Engine> engine_;
+  int64_t padded_ = 1;
   const Trace* trace_ = nullptr;  // of append_traced()
   // The tree that was computed last: its branches besides the first, and the nodes of all.
   std::vector<Sequence> other_branches_;

@@ -1,43 +1,66 @@
 #include "src/engine/scheduler.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "src/base/error.h"
 #include "src/engine/cache/page_pool.h"
+#include "src/engine/token_tree.h"
 
 namespace gabbro {
+namespace {
 
-struct Scheduler::Active {
-  Entry entry;
-  Sequence sequence;
-  std::span<const int32_t> tokens{};  // of the step that is made
-  bool waits = false;                 // for room in the cache, until another request ends
-  std::optional<Error> error{};
+constexpr int64_t kPageTokens = PagePool::kTokens;
+constexpr int64_t kDeepest =
+    kPageTokens;  // of drafts: a branch needs one more page at most, and one that is wrong is cut
+// Cost of a pass that was not measured yet, in tokens.
+constexpr double kStreamedPassCost = 30, kResidentPassCost = 4;
+constexpr int64_t kStepsOfShortage = 64;  // after which a step may be larger again
 
-  Request& request() { return *entry.request; }
-  const Request& request() const { return *entry.request; }
-  void fail(const Error& why) {
-    error = why;
-    request().cancel();
-  }
-};
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
-Scheduler::Scheduler(std::shared_ptr<Engine> engine) : runner_(std::move(engine)) {}
+}  // namespace
+
+Scheduler::Scheduler(std::shared_ptr<Engine> engine, SchedulerOptions options)
+    : options_(std::move(options)),
+      runner_(std::move(engine)),
+      drafts_(options_.drafter != nullptr && !options_.deterministic && runner_.cuts_texts()),
+      most_allowed_(options_.deterministic && runner_.rotates_by_length()
+                        ? 1  // steps of several rotations are computed in another way
+                        : static_cast<size_t>(runner_.engine()->facts().sequences)),
+      most_together_(most_allowed_),
+      most_tokens_(options_.step_tokens > 0 ? options_.step_tokens : runner_.prompt_chunk()) {
+  if (!options_.deterministic) return;
+  runner_.pad_steps(runner_.engine()->facts().sequences);
+  most_tokens_ = std::max(most_tokens_ / kPageTokens, int64_t{1}) * kPageTokens;
+}
 Scheduler::~Scheduler() = default;
 
+Ticket Scheduler::push(ScheduledRequest scheduled, int priority) {
+  if (options_.most_waiting > 0 && waiting_.size() >= options_.most_waiting)
+    throw QueueFull(fmt::format("{} requests wait already, as many as may", waiting_.size()));
+  scheduled.ticket = ++tickets_;
+  scheduled.priority = priority;
+  scheduled.since = steps_;
+  waiting_.push(std::move(scheduled));
+  return tickets_;
+}
+
 Ticket Scheduler::add(GenerationRequest request, std::shared_ptr<Channel> channel) {
-  const auto own = std::make_shared<Request>(*runner_.engine(), std::move(request.prompt), request.options,
+  const Engine& engine = *runner_.engine();
+  check_request(request, engine.facts(), engine.tokenizer());
+  const auto own = std::make_shared<Request>(engine, std::move(request.prompt), request.options,
                                              [channel](std::string_view text) { channel->text(text); });
   const auto ended = [own, channel](const Error* error) {
     error != nullptr ? channel->failed(*error) : channel->finished(own->take());
   };
-  waiting_.push_back({++tickets_, own.get(), [channel] { channel->started(); }, ended});
-  return tickets_;
+  return push({.request = own.get(), .started = [channel] { channel->started(); }, .ended = ended}, request.priority);
 }
 
-Ticket Scheduler::add(Request& request, std::function<void(const Error* error)> ended) {
-  waiting_.push_back({++tickets_, &request, [] {}, std::move(ended)});
-  return tickets_;
+Ticket Scheduler::add(Request& request, Sequence* sequence, std::function<void(const Error* error)> ended) {
+  return push({.request = &request, .sequence = sequence, .started = [] {}, .ended = std::move(ended)}, 0);
 }
 
 void Scheduler::cancel(Ticket ticket) {
@@ -46,101 +69,278 @@ void Scheduler::cancel(Ticket ticket) {
   interrupt_ = true;
 }
 
-// Whether the next page of `later` is computed in this step for `earlier`, whose prompt begins likewise.
-bool Scheduler::waits_for(const Active& later, const Active& earlier) {
-  const size_t held = later.sequence.tokens().size(), end = held + static_cast<size_t>(PagePool::kTokens);
-  const std::span<const int32_t> a = later.request().prompt(), b = earlier.request().prompt();
-  const size_t before = earlier.sequence.tokens().size(), after = before + earlier.tokens.size();
-  return held % static_cast<size_t>(PagePool::kTokens) == 0 && before < end && end <= after && end < a.size() &&
-         end <= b.size() && std::ranges::equal(a.first(end), b.first(end));
+// Of those that run, the last one to have begun with the lowest priority; null: none.
+RunningRequest* Scheduler::last_of_lowest_priority(bool holds_pages) {
+  RunningRequest* found = nullptr;
+  for (RunningRequest& one : running_) {
+    if (holds_pages && !one.sequence().holds_pages()) continue;
+    if (found == nullptr || one.level() <= found->level()) found = &one;
+  }
+  return found;
 }
 
-// The tokens of the next step: one of each request that generates, and the next chunk of prompts in their order, but of
-// those that begin likewise the first.
-std::vector<Chunk> Scheduler::next_chunks() {
-  const bool shares_pages = runner_.engine()->facts().state_bytes == 0;
-  int64_t prompt_tokens = runner_.prompt_chunk();
-  std::vector<Chunk> chunks;
-  for (auto at = active_.begin(); at != active_.end(); ++at) {
-    Active& a = *at;
-    a.tokens = {};
-    if (a.waits) continue;
-    const bool in_prompt = std::ssize(a.sequence.tokens()) < std::ssize(a.request().prompt());
-    a.sequence.expect(in_prompt ? std::ssize(a.request().prompt()) : 0);
-    if (in_prompt) {
-      a.request().skip(a.sequence.reuse(a.request().prompt()));
-      const auto is_ahead = [&](const Active& earlier) { return waits_for(a, earlier); };
-      if (shares_pages && std::any_of(active_.begin(), at, is_ahead)) continue;
-    }
-    a.tokens = a.request().pending();
-    Chunk::Rows rows = Chunk::Rows::kLast;
-    if (in_prompt && std::ssize(a.tokens) > prompt_tokens) {
-      const int64_t whole_pages = prompt_tokens / PagePool::kTokens * PagePool::kTokens;
-      a.tokens = a.tokens.first(static_cast<size_t>(whole_pages));
-      rows = Chunk::Rows::kNone;
-    }
-    if (in_prompt) prompt_tokens -= std::ssize(a.tokens);
-    if (!a.tokens.empty()) chunks.push_back({&a.sequence, a.tokens, rows});
+// Its pages keep their names, so that it goes on from them if they are still there when its turn comes.
+void Scheduler::preempt(RunningRequest& victim) {
+  waiting_.push(victim.give_up(steps_));
+  running_.remove_if([&](const RunningRequest& one) { return &one == &victim; });
+}
+
+// A place for a request of this priority, where all are taken.
+bool Scheduler::make_way(int priority) {
+  if (running_.size() < static_cast<size_t>(runner_.engine()->facts().sequences)) return true;
+  RunningRequest& victim = *last_of_lowest_priority(false);
+  if (victim.level() >= priority) return false;
+  preempt(victim);
+  return true;
+}
+
+// Pages for all tokens of the request, and one more for each that runs.
+bool Scheduler::has_pages(const ScheduledRequest& next) {
+  while (!runner_.has_pages(next.request->text_length(), std::ssize(running_))) {
+    if (kept_.empty()) return false;
+    kept_.pop_back();
   }
-  return chunks;
+  return true;
 }
 
 void Scheduler::admit() {
-  const auto most = static_cast<size_t>(runner_.engine()->facts().sequences);
-  while (!waiting_.empty() && active_.size() < most) {
-    active_.push_back({.entry = std::move(waiting_.front()), .sequence = Sequence(runner_.engine())});
-    waiting_.pop_front();
-    active_.back().entry.started();
+  while (!waiting_.empty()) {
+    if (!running_.empty() && (closed_ || !make_way(waiting_.first(steps_)->priority))) return;
+    if (!running_.empty() && !has_pages(*waiting_.first(steps_))) return;
+    start(waiting_.pop(steps_));
   }
 }
 
-// Passes the rows of a step on: `logits` of all chunks, or the ids of the largest.
-void Scheduler::pass_rows(std::span<const Chunk> chunks, std::span<const float> logits,
-                          std::span<const int32_t> largest) {
-  const auto row = static_cast<size_t>(runner_.engine()->facts().vocabulary);
-  size_t rows = 0;  // that were passed on
-  for (const Chunk& chunk : chunks) {
-    Active& a = *std::ranges::find(active_, chunk.sequence, [](Active& other) { return &other.sequence; });
-    const bool has_row = chunk.rows == Chunk::Rows::kLast;
-    const size_t own = has_row ? rows++ : rows;
-    try {
-      if (logits.empty()) {
-        a.request().appended(chunk.tokens.size(), has_row ? largest[own] : -1);
-      } else {
-        a.request().appended(chunk.tokens.size(), logits.subspan(own * row, has_row ? row : 0));
-      }
-    } catch (const Error& error) {
-      a.fail(error);
+void Scheduler::start(ScheduledRequest scheduled) {
+  const bool uses_kept = !options_.deterministic && scheduled.sequence == nullptr;
+  std::unique_ptr<Sequence> kept = uses_kept ? take_kept(scheduled.request->text_so_far()) : nullptr;
+  const bool begins = !scheduled.resumes;
+  const auto started = scheduled.started;
+  running_.emplace_back(std::move(scheduled), runner_.engine(), std::move(kept), steps_);
+  RunningRequest& one = running_.back();
+  if (options_.deterministic) one.sequence().name_up_to(std::ssize(one.request().prompt()));
+  if (begins) started();
+}
+
+// The sequence that holds the longest beginning of a text, and not much besides; null: none does.
+std::unique_ptr<Sequence> Scheduler::take_kept(std::span<const int32_t> text) {
+  const bool has_states = runner_.engine()->facts().state_bytes > 0;  // which cannot be cut
+  auto best = kept_.end();
+  size_t longest = 0;
+  for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
+    const std::span<const int32_t> held = (*kept)->tokens();
+    const auto common = static_cast<size_t>(std::ranges::mismatch(text, held).in2 - held.begin());
+    const bool fits = has_states ? common == held.size() : 2 * common >= held.size();
+    if (fits && common > longest) {
+      longest = common;
+      best = kept;
     }
+  }
+  if (best == kept_.end()) return nullptr;
+  std::unique_ptr<Sequence> sequence = std::move(*best);
+  kept_.erase(best);
+  return sequence;
+}
+
+void Scheduler::keep(std::unique_ptr<Sequence> sequence) {
+  if (sequence == nullptr || sequence->tokens().empty() || options_.deterministic || runner_.encodes_texts()) return;
+  kept_.push_front(std::move(sequence));
+  if (kept_.size() > most_allowed_) kept_.pop_back();
+}
+
+// Whether the next page of `later` is computed in this step for `earlier`, whose text begins likewise.
+bool Scheduler::waits_for(const RunningRequest& later, const RunningRequest& earlier) {
+  const size_t held = later.sequence().tokens().size(), end = held + static_cast<size_t>(kPageTokens);
+  const std::span<const int32_t> a = later.request().prompt(), b = earlier.request().prompt();
+  const size_t before = earlier.sequence().tokens().size(), after = before + earlier.tokens().size();
+  return held % static_cast<size_t>(kPageTokens) == 0 && before < end && end <= after && end < a.size() &&
+         end <= b.size() && std::ranges::equal(a.first(end), b.first(end));
+}
+
+// Those that the next step may compute.
+std::vector<RunningRequest*> Scheduler::chosen() {
+  std::vector<RunningRequest*> all;
+  for (RunningRequest& one : running_) {
+    one.take_nothing();
+    if (suspects_.empty() || one.ticket() == *suspects_.begin()) all.push_back(&one);
+  }
+  if (all.size() <= most_together_) return all;
+  std::ranges::rotate(all, all.begin() + steps_ % std::ssize(all));
+  all.resize(most_together_);
+  return all;
+}
+
+// Chunks of the texts that are behind. The one that began first has half of the tokens at least, and short ones come
+// before long ones in the rest, so that a short prompt waits for one chunk of a long one at most.
+void Scheduler::plan_prompts(std::span<RunningRequest* const> all) {
+  std::vector<RunningRequest*> behind, planned;
+  std::ranges::copy_if(all, std::back_inserter(behind), &RunningRequest::is_behind);
+  if (behind.empty()) return;
+  for (RunningRequest* const one : behind) one->reuse_pages(1);
+  std::stable_sort(behind.begin() + 1, behind.end(),
+                   [](const RunningRequest* a, const RunningRequest* b) { return a->missing() < b->missing(); });
+  const bool shares_pages = runner_.engine()->facts().state_bytes == 0;
+  const auto plan = [&](RunningRequest& one, int64_t tokens) -> int64_t {
+    const auto is_ahead = [&](const RunningRequest* other) { return other != &one && waits_for(one, *other); };
+    if (shares_pages && std::ranges::any_of(planned, is_ahead)) return 0;
+    one.take_missing(tokens >= one.missing() ? tokens : tokens / kPageTokens * kPageTokens);
+    if (one.takes_part()) planned.push_back(&one);
+    return std::ssize(one.tokens());
+  };
+  const bool alone = behind.size() == 1;
+  // A single page cannot be shared: they take turns.
+  const int64_t half = most_tokens_ / 2 / kPageTokens * kPageTokens, turn = steps_ % 2 == 0 ? most_tokens_ : 0;
+  const int64_t first_share = alone ? most_tokens_ : half > 0 ? half : turn;
+  int64_t left = most_tokens_ - plan(*behind.front(), first_share);
+  for (RunningRequest* const one : std::span(behind).subspan(1)) left -= plan(*one, left);
+  RunningRequest& first = *behind.front();
+  if (!alone && left >= kPageTokens) plan(first, std::ssize(first.tokens()) + left);
+}
+
+// Of the texts whose prompt is missing the first one, alone, up to the next multiple of a chunk. False: there is none,
+// or it is the turn of the others.
+bool Scheduler::plan_exact_prompt(std::span<RunningRequest* const> all) {
+  const auto first = std::ranges::find_if(all, &RunningRequest::is_in_prompt);
+  const bool others = !std::ranges::all_of(all, &RunningRequest::is_in_prompt);
+  if (first == all.end() || (others && steps_ % 2 == 0)) return false;
+  (*first)->reuse_pages(most_tokens_);
+  (*first)->take_missing(most_tokens_ - std::ssize((*first)->sequence().tokens()) % most_tokens_);
+  return true;
+}
+
+// Tokens that can be drafted after the last one of a text, with the rotation of its keys.
+int64_t Scheduler::room_of_drafts(const RunningRequest& one) const {
+  const int64_t room = runner_.engine()->facts().context - one.request().text_length();
+  return std::min({room, runner_.rotation_room(one.sequence()) - 1, kDeepest});
+}
+
+void Scheduler::plan_next_tokens(std::span<RunningRequest* const> all, const std::atomic<bool>* cancel) {
+  const bool streams = runner_.engine()->facts().streaming.bytes_per_pass > 0;
+  std::vector<RunningRequest*> next;
+  std::ranges::copy_if(all, std::back_inserter(next), [](const RunningRequest* one) { return !one->is_behind(); });
+  std::vector<DraftedText> texts;
+  for (RunningRequest* const one : next) {
+    if (!drafts_) {
+      one->take_next({});
+      continue;
+    }
+    DraftBudget& budget = one->budget(options_.drafter->most(), streams ? kStreamedPassCost : kResidentPassCost);
+    budget.begin(static_cast<int>(std::max<int64_t>(room_of_drafts(*one), 0)), 0, static_cast<int>(all.size()) - 1);
+    texts.push_back({one->ticket(), one->request().text_so_far(), budget.take_chain()});
+  }
+  if (texts.empty()) return;
+  options_.drafter->propose_all(texts, cancel);
+  for (size_t i = 0; i < texts.size(); ++i) next[i]->take_next(std::move(texts[i].drafted));
+}
+
+// One request alone may draft a tree. False: it drafts a chain, which is planned, or nothing.
+bool Scheduler::step_tree(RunningRequest& one, const std::atomic<bool>* cancel) {
+  const int64_t branches = runner_.branch_room();
+  if (!drafts_ || one.is_behind() || branches == 0 || room_of_drafts(one) <= 0) return false;
+  const bool streams = runner_.engine()->facts().streaming.bytes_per_pass > 0;
+  DraftBudget& budget = one.budget(options_.drafter->most(), streams ? kStreamedPassCost : kResidentPassCost);
+  budget.begin(static_cast<int>(room_of_drafts(one)), branches);
+  const TokenTree tree = options_.drafter->propose_tree(one.request().text_so_far(), budget, cancel);
+  const std::vector<int32_t> leaves = tree.leaves();
+  std::vector<int32_t> chain;
+  if (leaves.size() == 1) {
+    for (const TokenTree::Node& node : tree.nodes) chain.push_back(node.token);
+  }
+  one.take_next(std::move(chain));
+  if (leaves.size() < 2) return false;
+  const auto start = std::chrono::steady_clock::now();
+  const std::span<const float> logits = runner_.step_tree(one.sequence(), one.tokens(), tree, cancel);
+  runner_.keep_branch(one.sequence(), one.tokens(), one.stepped_tree(tree, logits));
+  budget.passed(1 + static_cast<int>(tree.nodes.size()), seconds_since(start));
+  return true;
+}
+
+// Passes the rows of a step on: `logits` of all requests, or the ids of the largest.
+void Scheduler::pass_rows(std::span<RunningRequest* const> all, std::span<const float> logits,
+                          std::span<const int32_t> largest) {
+  const auto width = static_cast<size_t>(runner_.engine()->facts().vocabulary);
+  size_t row = 0;
+  for (RunningRequest* const one : all) {
+    const size_t rows = one->rows();
+    if (logits.empty()) {
+      one->stepped({}, largest.subspan(row, rows));
+    } else {
+      one->stepped(logits.subspan(row * width, rows * width), {});
+    }
+    row += rows;
   }
 }
 
 void Scheduler::compute(const std::atomic<bool>* cancel) {
-  const std::vector<Chunk> chunks = next_chunks();
-  if (!std::ranges::all_of(active_, [](const Active& a) { return a.request().is_greedy(); }))
-    return pass_rows(chunks, runner_.step(chunks, cancel), {});
-  const bool goes_on =
-      waiting_.empty() && std::ranges::all_of(active_, [](const Active& a) { return a.request().goes_on(); });
-  pass_rows(chunks, {}, runner_.step_greedy(chunks, cancel, goes_on));
+  const std::vector<RunningRequest*> all = chosen();
+  if (options_.deterministic) {
+    if (!plan_exact_prompt(all)) {
+      for (RunningRequest* const one : all) {
+        if (!one->is_in_prompt()) one->take_missing(1, true);
+      }
+    }
+  } else {
+    plan_prompts(all);
+    if (all.size() == 1 && running_.size() == 1 && step_tree(*all.front(), cancel)) return;
+    const auto is_planned = [](const RunningRequest* one) { return one->takes_part(); };
+    if (all.size() > 1 || !std::ranges::any_of(all, is_planned)) plan_next_tokens(all, cancel);
+  }
+  std::vector<RunningRequest*> taking;
+  std::vector<Chunk> chunks;
+  bool greedy = true, goes_on = waiting_.empty(), has_prompts = false;
+  for (RunningRequest* const one : all) {
+    if (!one->takes_part()) continue;
+    taking.push_back(one);
+    chunks.push_back(one->chunk());
+    greedy = greedy && one->request().is_greedy();
+    goes_on = goes_on && one->request().goes_on() && one->tokens().size() == 1;
+    has_prompts = has_prompts || one->is_behind();
+  }
+  const auto start = std::chrono::steady_clock::now();
+  if (greedy) {
+    pass_rows(taking, {}, runner_.step_greedy(chunks, cancel, goes_on && taking.size() == running_.size()));
+  } else {
+    pass_rows(taking, runner_.step(chunks, cancel), {});
+  }
+  if (!suspects_.empty()) suspects_.erase(suspects_.begin());
+  if (!drafts_ || has_prompts) return;
+  int tokens = 0;
+  for (const RunningRequest* const one : taking) tokens += static_cast<int>(one->tokens().size());
+  for (RunningRequest* const one : taking) one->passed(tokens, seconds_since(start));
 }
 
-// A request for which the cache has no room waits while others run. If all wait, the last one gives its pages to the
-// others; one that needs more than there is fails.
-void Scheduler::wait_for_room(const CacheFull& full) {
-  Active& needs = *std::ranges::find(active_, full.sequence(), [](const Active& a) { return &a.sequence; });
-  needs.waits = true;
-  if (!std::ranges::all_of(active_, &Active::waits)) return;
-  std::vector<Active*> holders;
-  for (Active& a : active_) {
-    if (a.sequence.holds_pages()) holders.push_back(&a);
+// The cache has no page for a request: those that nobody uses go first, then those of the last one that began.
+void Scheduler::free_pages(const CacheFull& full) {
+  closed_ = true;
+  if (!kept_.empty()) return kept_.pop_back();
+  RunningRequest& needs =
+      *std::ranges::find(running_, full.sequence(), [](RunningRequest& one) { return &one.sequence(); });
+  if (running_.size() == 1) return needs.fail(full);
+  RunningRequest* const holder = last_of_lowest_priority(true);
+  preempt(holder != nullptr ? *holder : needs);
+}
+
+// A step failed, and its sequences are as before.
+void Scheduler::isolate(const Error& error) {
+  std::vector<RunningRequest*> taking;
+  for (RunningRequest& one : running_) {
+    if (one.takes_part()) taking.push_back(&one);
   }
-  if (holders.size() > 1) {
-    holders.back()->sequence.give_up_pages();
-    holders.pop_back();
-    for (Active* const a : holders) a->waits = false;
-    return;
+  if (taking.empty()) throw;  // it concerns no request alone
+  const bool is_short = dynamic_cast<const OutOfMemory*>(&error) != nullptr;
+  if (is_short) short_since_ = steps_;
+  if (taking.size() > 1) {
+    if (is_short) {
+      most_together_ = taking.size() / 2;
+    } else {
+      for (const RunningRequest* const one : taking) suspects_.insert(one->ticket());
+    }
+  } else if (is_short && !options_.deterministic && std::ssize(taking.front()->tokens()) > kPageTokens) {
+    most_tokens_ = std::max(std::ssize(taking.front()->tokens()) / 2, kPageTokens);
+  } else {
+    suspects_.erase(taking.front()->ticket());
+    taking.front()->fail(error);
   }
-  (holders.empty() ? needs : *holders.front()).fail(full);
 }
 
 // Ends the requests that are to be canceled.
@@ -151,60 +351,63 @@ void Scheduler::end_canceled(bool all) {
     tickets.swap(to_cancel_);
     interrupt_ = false;
   }
-  const auto is_canceled = [&](const Entry& entry) { return all || tickets.contains(entry.ticket); };
-  for (Active& a : active_) {
-    if (is_canceled(a.entry)) a.request().cancel();
+  for (RunningRequest& one : running_) {
+    if (all || tickets.contains(one.ticket())) one.request().cancel();
   }
   retire();
-  std::deque<Entry> waiting;
-  waiting.swap(waiting_);
-  for (Entry& entry : waiting) {
-    if (!is_canceled(entry)) {
-      waiting_.push_back(std::move(entry));
-      continue;
-    }
-    entry.request->cancel();
-    entry.ended(nullptr);
+  for (ScheduledRequest& one :
+       waiting_.extract([&](const ScheduledRequest& request) { return all || tickets.contains(request.ticket); })) {
+    one.request->cancel();
+    one.ended(nullptr);
   }
 }
 
 void Scheduler::retire() {
-  std::list<Active> ended;
-  for (auto a = active_.begin(); a != active_.end();) {
-    const auto next = std::next(a);
-    if (a->request().finished()) ended.splice(ended.end(), active_, a);
-    a = next;
-  }
-  if (!ended.empty()) {
-    for (Active& other : active_) other.waits = false;
+  Running ended;
+  for (auto one = running_.begin(); one != running_.end();) {
+    const auto next = std::next(one);
+    if (one->request().finished()) ended.splice(ended.end(), running_, one);
+    one = next;
   }
   while (!ended.empty()) {
-    const Entry entry = std::move(ended.front().entry);
-    const std::optional<Error> error = std::move(ended.front().error);
+    RunningRequest& one = ended.front();
+    const std::optional<Error> error = one.error();
+    const ScheduledRequest scheduled = one.take_scheduled();
+    suspects_.erase(scheduled.ticket);
+    if (options_.drafter != nullptr) options_.drafter->forget(scheduled.ticket);
+    keep(error ? nullptr : one.take_sequence());
     ended.pop_front();  // its pages are free before the next request begins
-    entry.ended(error ? &*error : nullptr);
+    closed_ = false;
+    scheduled.ended(error ? &*error : nullptr);
   }
 }
 
 bool Scheduler::step(const std::atomic<bool>* cancel) {
   const auto all_canceled = [&] { return cancel != nullptr && *cancel; };
   if (all_canceled() || interrupt_) end_canceled(all_canceled());
+  ++steps_;
+  if (steps_ - short_since_ > kStepsOfShortage) {
+    short_since_ = steps_;
+    most_together_ = std::min(2 * most_together_, most_allowed_);
+  }
   admit();
-  if (active_.empty()) return false;
+  if (running_.empty()) return false;
   try {
     compute(cancel != nullptr ? cancel : &interrupt_);
   } catch (const CacheFull& full) {
-    wait_for_room(full);
+    free_pages(full);
+  } catch (const DeviceLost&) {
+    throw;
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInterrupted) throw;
+    if (error.code() != ErrorCode::kInterrupted) isolate(error);
   }
   if (all_canceled() || interrupt_) end_canceled(all_canceled());
   retire();
-  return !active_.empty() || !waiting_.empty();
+  return !running_.empty() || !waiting_.empty();
 }
 
 void Scheduler::fail_running(const Error& error) {
-  for (Active& a : active_) a.fail(error);
+  for (RunningRequest& one : running_) one.fail(error);
   retire();
 }
 

@@ -1,63 +1,92 @@
-// Many requests on one engine: as many at a time as its cache holds, prompts in chunks next to the single tokens of
-// those that generate. Requests join and leave between steps.
+// Many requests on one engine. They join and leave between steps; a step takes the next tokens of all that run: single
+// tokens of those that generate, with drafted ones after them, and chunks of prompts.
 #pragma once
 
-#include <deque>
+#include <atomic>
 #include <functional>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <span>
 #include <vector>
 
 #include "src/engine/generation_loop.h"
-#include "src/engine/request.h"
-#include "src/engine/runner.h"
+#include "src/engine/running_request.h"
+#include "src/engine/waiting_queue.h"
 
 namespace gabbro {
 
-// A loop on an engine of this process.
-class EngineLoop : public GenerationLoop {
- public:
-  // After a step that threw: the requests that took part in it end with this error.
-  virtual void fail_running(const Error& error) = 0;
+struct SchedulerOptions {
+  size_t most_waiting = 0;             // requests; 0: any number
+  int64_t step_tokens = 0;             // of prompts, in a step; 0: as many as the device computes well
+  bool deterministic = false;          // the tokens of a request are those that it gets alone, to the bit
+  std::shared_ptr<Drafter> drafter{};  // null: one token of a request in a step
 };
 
-class Scheduler final : public EngineLoop {
+class Scheduler final : public GenerationLoop {
  public:
-  explicit Scheduler(std::shared_ptr<Engine> engine);
+  explicit Scheduler(std::shared_ptr<Engine> engine, SchedulerOptions options = {});
   ~Scheduler() override;
 
   Ticket add(GenerationRequest request, std::shared_ptr<Channel> channel) override;
   void cancel(Ticket ticket) override;
   bool step(const std::atomic<bool>* cancel = nullptr) override;
-  void fail_running(const Error& error) override;
 
-  // A request that the caller keeps. `ended` is called when it has finished, with the error of one that failed.
-  Ticket add(Request& request, std::function<void(const Error* error)> ended);
+  // A request that the caller keeps, on a sequence that the caller keeps (null: the scheduler's). `ended` is called
+  // once, with the error of a request that failed.
+  Ticket add(Request& request, Sequence* sequence, std::function<void(const Error* error)> ended);
+  // After a step that threw: the requests that run end with this error.
+  void fail_running(const Error& error);
+
+  size_t waiting() const { return waiting_.size(); }
+  size_t running() const { return running_.size(); }
 
  private:
-  struct Entry {
-    Ticket ticket;
-    Request* request;
-    std::function<void()> started;
-    std::function<void(const Error* error)> ended;
-  };
-  struct Active;
+  using Running = std::list<RunningRequest>;
 
-  static bool waits_for(const Active& later, const Active& earlier);
-  std::vector<Chunk> next_chunks();
+  Ticket push(ScheduledRequest scheduled, int priority);
   void admit();
+  bool make_way(int priority);
+  bool has_pages(const ScheduledRequest& next);
+  void start(ScheduledRequest scheduled);
+  std::unique_ptr<Sequence> take_kept(std::span<const int32_t> text);
+  void keep(std::unique_ptr<Sequence> sequence);
+
+  static bool waits_for(const RunningRequest& later, const RunningRequest& earlier);
+  std::vector<RunningRequest*> chosen();
+  void plan_prompts(std::span<RunningRequest* const> all);
+  bool plan_exact_prompt(std::span<RunningRequest* const> all);
+  void plan_next_tokens(std::span<RunningRequest* const> all, const std::atomic<bool>* cancel);
+  bool step_tree(RunningRequest& one, const std::atomic<bool>* cancel);
   void compute(const std::atomic<bool>* cancel);
-  void wait_for_room(const CacheFull& full);
-  void pass_rows(std::span<const Chunk> chunks, std::span<const float> logits, std::span<const int32_t> largest);
+  void pass_rows(std::span<RunningRequest* const> all, std::span<const float> logits, std::span<const int32_t> largest);
+  int64_t room_of_drafts(const RunningRequest& one) const;
+
+  RunningRequest* last_of_lowest_priority(bool holds_pages);
+  void preempt(RunningRequest& victim);
+  void free_pages(const CacheFull& full);
+  void isolate(const Error& error);  // within a handler of it
   void end_canceled(bool all);
   void retire();
 
+  const SchedulerOptions options_;
   Runner runner_;
+  const bool drafts_;
   Ticket tickets_ = 0;
-  std::deque<Entry> waiting_;
-  std::list<Active> active_;
+  int64_t steps_ = 0;
+  WaitingQueue waiting_;
+  Running running_;  // in the order in which they began
+  // Sequences of requests that ended, the last ones first: conversations go on from them.
+  std::list<std::unique_ptr<Sequence>> kept_;
+  // Requests that a step which failed computed together: each is computed alone, so that only those at fault end.
+  std::set<Ticket> suspects_;
+  // Requests, and tokens of prompts, in a step: fewer after a step for which the device had too little memory.
+  const size_t most_allowed_;
+  size_t most_together_;
+  int64_t most_tokens_;
+  int64_t short_since_ = 0;  // the step that had too little memory last
+  bool closed_ = false;      // the cache is full: no request begins until one has ended
   std::mutex mutex_;
   std::set<Ticket> to_cancel_;
   std::atomic<bool> interrupt_ = false;  // there is something to cancel

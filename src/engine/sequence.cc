@@ -33,6 +33,7 @@ Sequence::Sequence(const Sequence& other)
     : engine_(other.engine_),
       tokens_(other.tokens_),
       expected_(other.expected_),
+      named_(other.named_),
       rotation_(other.rotation_),
       computed_(other.computed_),
       pages_(other.pages_),
@@ -255,7 +256,7 @@ void Sequence::name_pages() {
   if (engine_->state_->states || engine_->state_->text_to_text) return;
   constexpr auto kPage = static_cast<size_t>(PagePool::kTokens);
   begin_names();
-  while (std::ssize(prefixes_) * PagePool::kTokens <= computed_) {
+  while (std::ssize(prefixes_) * PagePool::kTokens <= std::min(computed_, named_)) {
     const size_t page = prefixes_.size() - 1;
     prefixes_.push_back(prefixes_.back()->with(std::span(tokens_).subspan(page * kPage, kPage)));
     for (size_t group = 0; group < pages_.size(); ++group)

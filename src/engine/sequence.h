@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -57,6 +58,8 @@ class Sequence {
   // The tokens that the text will have, where more than the next step's are known; 0: they are not. Models whose
   // rotation goes by the length of a text compute it as a text of this length from the start.
   void expect(int64_t length) { expected_ = length; }
+  // Pages of tokens after the first `length` get no names, so that other sequences do not share them.
+  void name_up_to(int64_t length) { named_ = length; }
 
  private:
   friend class Runner;
@@ -85,6 +88,7 @@ class Sequence {
   std::shared_ptr<Engine> engine_;
   std::vector<int32_t> tokens_;
   int64_t expected_ = 0;
+  int64_t named_ = std::numeric_limits<int64_t>::max();
   int64_t rotation_ = 0;                           // of the computed tokens' keys (src/models/llm/text_rotations.h)
   int64_t computed_ = 0;                           // of these: the first ones, whose keys and values are in the pages
   std::vector<Pages> pages_;                       // by group of the cache's layers

@@ -5,17 +5,9 @@
 #include "src/engine/engine_state.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/runner.h"
+#include "src/engine/session_state.h"
 
 namespace gabbro {
-
-struct Session::State {
-  explicit State(const std::shared_ptr<Engine>& engine) : runner(engine), sequence(engine) {}
-
-  Runner runner;
-  Sequence sequence;
-  std::vector<float> all_logits;     // of several steps
-  std::vector<int32_t> before_tree;  // the tokens of append_tree()
-};
 
 Session::Session(std::shared_ptr<Engine> engine) : state_(std::make_unique<State>(engine)) {}
 Session::~Session() = default;
@@ -44,16 +36,6 @@ void Session::append_traced(std::span<const int32_t> more, const BlockVisitor& v
                             std::span<const std::string> operations) {
   state_->runner.append_traced(state_->sequence, more, {.visit = visit, .operations = operations}, cancel);
 }
-
-std::span<const float> Session::append_tree(std::span<const int32_t> more, const TokenTree& tree,
-                                            const std::atomic<bool>* cancel) {
-  state_->before_tree.assign(more.begin(), more.end());
-  return state_->runner.step_tree(state_->sequence, more, tree, cancel);
-}
-
-void Session::keep_branch(int32_t node) { state_->runner.keep_branch(state_->sequence, state_->before_tree, node); }
-
-int64_t Session::branch_room() const { return state_->runner.branch_room(); }
 
 void Session::expect(int64_t length) { state_->sequence.expect(length); }
 

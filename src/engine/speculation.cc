@@ -62,16 +62,17 @@ std::vector<std::pair<int32_t, double>> most_likely(std::span<const float> logit
 
 }  // namespace
 
-void DraftBudget::begin(int depth, int64_t branches) {
+void DraftBudget::begin(int depth, int64_t branches, int others) {
   depth_ = std::min(depth, most_);
   branches_ = branches;
   taken_ = 0;
-  expected_ = 1;
+  computed_ = 1 + others;
+  expected_ = computed_;
 }
 
-// Tokens a second are expected_ / (pass_cost_ + 1 + taken_).
+// Tokens a second are expected_ / (pass_cost_ + computed_ + taken_).
 bool DraftBudget::is_worth(double reach) const {
-  return taken_ < most_ && reach * (pass_cost_ + 1 + taken_) > expected_;
+  return taken_ < most_ && reach * (pass_cost_ + computed_ + taken_) > expected_;
 }
 
 void DraftBudget::take(double reach) {
@@ -107,19 +108,26 @@ void DraftBudget::passed(int tokens, double seconds) {
   pass_cost_ = std::clamp((average - slope * mean) / slope, kLeastCost, kMostCost);
 }
 
-TokenTree Drafter::propose_tree(std::span<const int32_t> tokens, DraftBudget& budget, const std::atomic<bool>* cancel) {
+int DraftBudget::take_chain() {
   int count = 0;
-  for (double reach = budget.right(); count < budget.depth() && budget.is_worth(reach); reach *= budget.right()) {
-    budget.take(reach);
+  for (double reach = right_; count < depth_ && is_worth(reach); reach *= right_) {
+    take(reach);
     ++count;
   }
-  // One at least, to see whether the text has changed.
-  count = std::min(std::max(count, 1), budget.depth());
+  return std::min(std::max(count, 1), depth_);
+}
+
+TokenTree Drafter::propose_tree(std::span<const int32_t> tokens, DraftBudget& budget, const std::atomic<bool>* cancel) {
+  const int count = budget.take_chain();
   TokenTree tree;
   if (count == 0) return tree;
   int32_t last = -1;
   for (const int32_t token : propose(tokens, count, cancel)) last = tree.add(last, token);
   return tree;
+}
+
+void Drafter::propose_all(std::span<DraftedText> texts, const std::atomic<bool>* cancel) {
+  for (DraftedText& text : texts) text.drafted = propose(text.tokens, text.count, cancel);
 }
 
 std::vector<int32_t> PromptLookup::propose(std::span<const int32_t> tokens, int count, const std::atomic<bool>*) {
@@ -164,7 +172,8 @@ TokenTree PromptLookup::propose_tree(std::span<const int32_t> tokens, DraftBudge
   }
 }
 
-DraftModel::DraftModel(std::shared_ptr<Engine> draft, const Engine& target, int most) : session_(draft), most_(most) {
+DraftModel::DraftModel(std::shared_ptr<Engine> draft, const Engine& target, int most)
+    : session_(draft), runner_(draft), most_(most) {
   require_same_vocabulary(*draft, target);
 }
 
@@ -189,9 +198,59 @@ std::vector<int32_t> DraftModel::propose(std::span<const int32_t> tokens, int co
   }
 }
 
+// Holds the beginning of the text but for a few last tokens.
+Sequence& DraftModel::sequence_of(const DraftedText& text, const std::atomic<bool>* cancel) {
+  constexpr int64_t kMostLeft = 8;  // tokens that the first step of all texts computes
+  Sequence& sequence = sequences_.try_emplace(text.id, runner_.engine()).first->second;
+  const std::span<const int32_t> tokens = text.tokens, held = sequence.tokens();
+  const auto [differs, unused] = std::mismatch(tokens.begin(), tokens.end() - 1, held.begin(), held.end());
+  sequence.truncate(differs - tokens.begin());
+  const int64_t common = sequence.tokens().empty() ? sequence.reuse(tokens) : std::ssize(sequence.tokens());
+  if (std::ssize(tokens) - common > kMostLeft) {
+    const auto missing = tokens.subspan(static_cast<size_t>(common), tokens.size() - static_cast<size_t>(common) - 1);
+    runner_.append(sequence, missing, runner_.prompt_chunk(), Chunk::Rows::kNone, cancel,
+                   [](std::span<const float>) {});
+  }
+  return sequence;
+}
+
+void DraftModel::propose_all(std::span<DraftedText> texts, const std::atomic<bool>* cancel) {
+  struct Drafting {
+    DraftedText* text;
+    Sequence* sequence;
+  };
+  std::vector<Drafting> all;
+  session_.truncate(0);  // its pages
+  try {
+    for (DraftedText& text : texts) {
+      const int64_t room = runner_.engine()->facts().context - std::ssize(text.tokens);
+      text.count = static_cast<int>(std::clamp<int64_t>(text.count, 0, std::max<int64_t>(room, 0)));
+      if (text.count > 0) all.push_back({&text, &sequence_of(text, cancel)});
+    }
+    while (!all.empty()) {
+      std::vector<Chunk> chunks;
+      for (const Drafting& one : all) {
+        const std::span<const int32_t> tokens = one.text->tokens;
+        const auto next = one.text->drafted.empty() ? tokens.subspan(one.sequence->tokens().size())
+                                                    : std::span<const int32_t>(&one.text->drafted.back(), 1);
+        chunks.push_back({one.sequence, next});
+      }
+      const std::span<const int32_t> ids = runner_.step_greedy(chunks, cancel);
+      for (size_t i = 0; i < all.size(); ++i) {
+        if (ids[i] >= 0) all[i].text->drafted.push_back(ids[i]);
+        if (ids[i] < 0) all[i].text->count = 0;  // its logits are not numbers
+      }
+      std::erase_if(all, [](const Drafting& one) { return std::ssize(one.text->drafted) >= one.text->count; });
+    }
+  } catch (const OutOfMemory&) {
+    sequences_.clear();  // what was drafted so far is right
+  }
+}
+
 TokenTree DraftModel::propose_tree(std::span<const int32_t> tokens, DraftBudget& budget,
                                    const std::atomic<bool>* cancel) {
   TokenTree tree;
+  sequences_.clear();  // their pages
   const auto room = session_.engine().facts().context - std::ssize(tokens);
   const auto depth = static_cast<size_t>(std::clamp<int64_t>(room, 0, budget.depth()));
   if (depth == 0) return tree;

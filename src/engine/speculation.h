@@ -7,11 +7,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "gabbro/engine/session.h"
+#include "src/engine/runner.h"
 #include "src/engine/token_tree.h"
 
 namespace gabbro {
@@ -23,11 +25,14 @@ class DraftBudget {
   // `pass_cost`: of a pass without its tokens, in units of what a token costs, until passes were measured.
   DraftBudget(int most, double pass_cost) : most_(most), pass_cost_(pass_cost) {}
 
-  void begin(int depth, int64_t branches);
+  // `others`: tokens of other texts in the same pass.
+  void begin(int depth, int64_t branches, int others = 0);
   // A token that will be reached with this probability.
   bool is_worth(double reach) const;
   void take(double reach);
   bool take_branch();  // false: there is no room for one
+  // Takes a chain of as many tokens as are worth it, one at least: to see whether the text has changed.
+  int take_chain();
   int depth() const { return depth_; }
   // Share of drafted tokens that were right, given that those before them were.
   double right() const { return right_; }
@@ -40,15 +45,28 @@ class DraftBudget {
   int most_, depth_ = 0, taken_ = 0;
   int64_t branches_ = 0;
   double expected_ = 1;  // tokens that the pass brings
+  int computed_ = 1;     // tokens of the pass besides the drafted ones
   double right_ = 0.7;
   double pass_cost_;
   // Decayed sums over passes, for a line through their times: weights, tokens, seconds, products.
   double weight_ = 0, tokens_ = 0, seconds_ = 0, squares_ = 0, products_ = 0;
 };
 
+// One of several texts that a drafter continues.
+struct DraftedText {
+  uint64_t id;  // the same in later calls for the same text
+  std::vector<int32_t> tokens;
+  int count;                       // of tokens that are wanted
+  std::vector<int32_t> drafted{};  // the result: at most so many
+};
+
 class Drafter {
  public:
   virtual ~Drafter() = default;
+  // A chain for each text.
+  virtual void propose_all(std::span<DraftedText> texts, const std::atomic<bool>* cancel);
+  // No more calls are about this text.
+  virtual void forget(uint64_t) {}
   // A tree of what may follow; a chain, where a drafter has no other ideas.
   virtual TokenTree propose_tree(std::span<const int32_t> tokens, DraftBudget& budget, const std::atomic<bool>* cancel);
   // At most `count` tokens that may follow `tokens`; none where it has no idea.
@@ -80,12 +98,18 @@ class DraftModel : public Drafter {
   // Those that the model finds most likely to be reached.
   TokenTree propose_tree(std::span<const int32_t> tokens, DraftBudget& budget,
                          const std::atomic<bool>* cancel) override;
+  // Computes the next tokens of all texts together.
+  void propose_all(std::span<DraftedText> texts, const std::atomic<bool>* cancel) override;
+  void forget(uint64_t id) override { sequences_.erase(id); }
   int most() const override { return most_; }
 
  private:
+  Sequence& sequence_of(const DraftedText& text, const std::atomic<bool>* cancel);
   std::span<const float> logits_after(std::span<const int32_t> tokens, const std::atomic<bool>* cancel);
 
-  Session session_;
+  Session session_;  // of trees
+  Runner runner_;    // of chains
+  std::map<uint64_t, Sequence> sequences_;
   int most_;
 };
 

@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "src/engine/model_service.h"
-#include "src/engine/serial_loop.h"
 #include "tests/llm/tiny_model.h"
 
 namespace gabbro {
@@ -51,11 +50,7 @@ GenerationRequest request(int number, size_t length, int tokens) {
 class Loops : public testing::TestWithParam<bool> {
  protected:
   Loops() : engine_(Engine::load(tiny_llama().write("scheduler"), {.threads = 2, .sequences = GetParam() ? 3 : 1})) {
-    if (GetParam()) {
-      loop_ = std::make_unique<Scheduler>(engine_);
-    } else {
-      loop_ = std::make_unique<SerialLoop>(engine_, nullptr);
-    }
+    loop_ = std::make_unique<Scheduler>(engine_);
   }
 
   std::pair<Ticket, std::shared_ptr<Answer>> add(const GenerationRequest& wanted) {
@@ -63,7 +58,7 @@ class Loops : public testing::TestWithParam<bool> {
     return {loop_->add(wanted, answer), answer};
   }
   std::vector<int32_t> alone(const GenerationRequest& wanted) {
-    SerialLoop loop(engine_, nullptr);
+    Scheduler loop(engine_);
     return generate(loop, wanted, {}, nullptr).token_ids;
   }
   void run() {
@@ -72,7 +67,7 @@ class Loops : public testing::TestWithParam<bool> {
   }
 
   std::shared_ptr<Engine> engine_;
-  std::unique_ptr<EngineLoop> loop_;
+  std::unique_ptr<Scheduler> loop_;
 };
 
 TEST_P(Loops, RequestsJoinBetweenSteps) {
@@ -145,12 +140,10 @@ TEST_P(Loops, AllAreCanceledByTheFlag) {
 
 TEST_P(Loops, AStepThatFailsEndsThoseOfTheStep) {
   const auto [first_ticket, first] = add(request(1, 20, 10));
-  if (GetParam()) {
-    loop_->step();
-    loop_->fail_running(Error(ErrorCode::kFailed, "a fault"));
-    ASSERT_TRUE(first->error);
-    EXPECT_STREQ(first->error->what(), "a fault");
-  }
+  loop_->step();
+  loop_->fail_running(Error(ErrorCode::kFailed, "a fault"));
+  ASSERT_TRUE(first->error);
+  EXPECT_STREQ(first->error->what(), "a fault");
   const auto [next_ticket, next] = add(request(2, 20, 4));
   run();
   ASSERT_TRUE(next->result);
@@ -169,7 +162,7 @@ TEST_P(Loops, RequestsThatCannotBeAreRefusedAtOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Loops, testing::Bool(),
-                         [](const auto& i) { return std::string(i.param ? "Scheduler" : "SerialLoop"); });
+                         [](const auto& i) { return std::string(i.param ? "Three" : "One"); });
 
 }  // namespace
 }  // namespace gabbro

@@ -148,15 +148,20 @@ TEST(Speculation, ATreeIsAsManyTexts) {
   for (const int length : {8, 61, 63, 64, 65}) {  // branches cross the bounds of pages
     std::vector<int32_t> text;
     for (int i = 0; i < length; ++i) text.push_back((i * 29 + 5) % kVocabulary);
-    Session session(engine);
-    session.append(text);
+    Runner runner(engine);
+    Sequence sequence(engine);
+    const auto append = [&](std::span<const int32_t> tokens, Chunk::Rows rows) {
+      const Chunk chunk{&sequence, tokens, rows};
+      return runner.step(std::span(&chunk, 1));
+    };
+    append(text, Chunk::Rows::kLast);
     const int32_t root[] = {77};
-    const std::span<const float> got = session.append_tree(root, tree);
+    const std::span<const float> got = runner.step_tree(sequence, root, tree, nullptr);
     ASSERT_EQ(got.size(), 6u * kVocabulary);
     const std::vector<float> logits(got.begin(), got.end());
-    session.keep_branch(e);
+    runner.keep_branch(sequence, root, e);
     const int32_t more[] = {5, 6};
-    const std::span<const float> after = session.append_all_logits(more);
+    const std::span<const float> after = append(more, Chunk::Rows::kAll);
     const auto expect_same = [&](std::span<const float> actual, std::vector<int32_t> tokens) {
       Session alone(engine);
       tokens.insert(tokens.begin(), text.begin(), text.end());
@@ -174,7 +179,7 @@ TEST(Speculation, ATreeIsAsManyTexts) {
     expect_same(row(d), {77, 90, 44});
     expect_same(row(e), {77, 90, 44, 9});
     expect_same(after.subspan(kVocabulary), {77, 90, 44, 9, 5, 6});
-    EXPECT_EQ(session.tokens().size(), text.size() + 6);
+    EXPECT_EQ(sequence.tokens().size(), text.size() + 6);
   }
 }
 
@@ -228,24 +233,29 @@ TEST(Speculation, ATreeFillsTheContextAndNoMore) {
   std::vector<int32_t> text;
   while (std::ssize(text) < kContext - 3) text.push_back(static_cast<int32_t>(text.size()) * 29 % kVocabulary);
   for (const bool fits : {false, true}) {
-    Session session(engine);
-    session.append(text);
-    if (!fits) session.append(std::vector<int32_t>{5});
-    const auto held = session.tokens().size();
+    Runner runner(engine);
+    Sequence sequence(engine);
+    const auto append = [&](std::span<const int32_t> tokens) {
+      const Chunk chunk{&sequence, tokens};
+      runner.step(std::span(&chunk, 1));
+    };
+    append(text);
+    if (!fits) append(std::vector<int32_t>{5});
+    const auto held = sequence.tokens().size();
     if (!fits) {
-      EXPECT_THROW(session.append_tree(root, tree), Error);
-      EXPECT_EQ(session.tokens().size(), held);
-      session.append(root);  // it goes on
+      EXPECT_THROW(runner.step_tree(sequence, root, tree, nullptr), Error);
+      EXPECT_EQ(sequence.tokens().size(), held);
+      append(root);  // it goes on
       continue;
     }
-    ASSERT_GE(session.branch_room(), 1);
+    ASSERT_GE(runner.branch_room(), 1);
     const std::vector<float> logits = [&] {
-      const auto got = session.append_tree(root, tree);
+      const auto got = runner.step_tree(sequence, root, tree, nullptr);
       return std::vector<float>(got.begin(), got.end());
     }();
-    session.keep_branch(last);
-    EXPECT_EQ(std::ssize(session.tokens()), kContext);
-    EXPECT_THROW(session.append(root), Error);
+    runner.keep_branch(sequence, root, last);
+    EXPECT_EQ(std::ssize(sequence.tokens()), kContext);
+    EXPECT_THROW(append(root), Error);
     Session alone(engine);
     std::vector<int32_t> whole = text;
     whole.insert(whole.end(), {77, 17, 44});

@@ -17,7 +17,8 @@ namespace gabbro {
 struct SamplingDefaults;  // src/engine/sampling_defaults.h
 class Checkpoint;         // src/formats/checkpoint.h
 class Runner;             // src/engine/runner.h
-struct TokenTree;         // src/engine/token_tree.h
+struct GenerateOptions;   // gabbro/engine/generate.h
+struct GenerateResult;
 class Sequence;
 
 namespace llm {
@@ -188,15 +189,6 @@ class Session {
   void append_traced(std::span<const int32_t> tokens, const BlockVisitor& visit,
                      const std::atomic<bool>* cancel = nullptr, std::span<const std::string> operations = {});
 
-  // Appends `tokens`, and after them all branches of a tree, in one pass. Returns the logits of the tokens and then of
-  // the nodes, [tokens + nodes, V], valid until the next call, which has to be keep_branch(). Throws as append() does.
-  std::span<const float> append_tree(std::span<const int32_t> tokens, const TokenTree& tree,
-                                     const std::atomic<bool>* cancel = nullptr);
-  // Forgets the tree but for this node and those before it; -1: all of it.
-  void keep_branch(int32_t node);
-  // Branches that a tree may have besides the first: 0 where the model computes chains alone, or no memory is left.
-  int64_t branch_room() const;
-
   // Some models rotate keys by the length of a text (LongRoPE, dynamic NTK). A text that is appended in one call is
   // computed as one forward pass over all of it computes it; where a text that grows needs another rotation, the
   // session computes its tokens again. `length`: tokens that the text will have after several calls; 0: not known.
@@ -209,6 +201,8 @@ class Session {
   std::span<const int32_t> tokens() const;
 
  private:
+  friend GenerateResult generate(Session& session, std::span<const int32_t> prompt, const GenerateOptions& options,
+                                 const std::function<void(std::string_view)>& on_text, const std::atomic<bool>* cancel);
   struct [[gnu::visibility("hidden")]] State;
   std::unique_ptr<State> state_;
 };

@@ -34,7 +34,9 @@ void fields(auto& archive, Is<LoadOptions> auto& o) {
 void fields(auto& archive, Is<DraftSpec> auto& draft) {
   archive(draft.path, draft.options, draft.tokens, draft.lookup, draft.no_lookup);
 }
-void fields(auto& archive, Is<EngineSpec> auto& spec) { archive(spec.path, spec.options, spec.draft, spec.batches); }
+void fields(auto& archive, Is<EngineSpec> auto& spec) {
+  archive(spec.path, spec.options, spec.draft, spec.deterministic);
+}
 
 void fields(auto& archive, Is<SamplerOptions> auto& o) {
   archive(o.temperature, o.top_k, o.top_p, o.min_p, o.typical_p, o.repeat_penalty, o.frequency_penalty,
@@ -43,7 +45,9 @@ void fields(auto& archive, Is<SamplerOptions> auto& o) {
           o.logit_bias, o.seed);
 }
 void fields(auto& archive, Is<GenerateOptions> auto& o) { archive(o.max_tokens, o.stop, o.sampler, o.ignore_end); }
-void fields(auto& archive, Is<GenerationRequest> auto& request) { archive(request.prompt, request.options); }
+void fields(auto& archive, Is<GenerationRequest> auto& request) {
+  archive(request.prompt, request.options, request.priority);
+}
 
 void fields(auto& archive, Is<GenerateResult> auto& r) {
   archive(r.text, r.token_ids, r.prompt_tokens, r.cached_tokens, r.passes, r.drafted_tokens, r.accepted_tokens,

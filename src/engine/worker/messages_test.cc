@@ -12,7 +12,7 @@ namespace gabbro::worker {
 namespace {
 
 EngineSpec a_spec() {
-  EngineSpec spec{.path = "/models/a model.gguf", .batches = true};
+  EngineSpec spec{.path = "/models/a model.gguf", .deterministic = true};
   spec.options = {.device = "rocm:1", .threads = 3, .context = 8192, .sequences = 8, .kv_type = DType::q8_0};
   spec.options.memory = kFreeMemory;
   spec.options.adapters = {{.path = "lora", .scale = 0.5f}, {.path = "", .scale = -1}};
@@ -70,7 +70,7 @@ TEST(Messages, ComeBackAsTheyWere) {
   EXPECT_EQ(spec.options.kv_type, DType::q8_0);
   EXPECT_EQ(spec.options.memory, kFreeMemory);
   EXPECT_EQ(spec.options.adapters[1].scale, -1);
-  EXPECT_TRUE(spec.batches && spec.draft.lookup && !spec.draft.no_lookup);
+  EXPECT_TRUE(spec.deterministic && spec.draft.lookup && !spec.draft.no_lookup);
   const auto request = std::get<Add>(*decoded(encode(Add{3, a_request()}))).request;
   EXPECT_EQ(request.prompt, a_request().prompt);
   EXPECT_EQ(request.options.stop[1], std::string("\0b", 2));
@@ -141,7 +141,7 @@ std::string refusal(std::string_view bytes) {
 TEST(Messages, HeadersAreChecked) {
   std::string bytes = encode(Cancel{1});
   bytes[4] = 9;
-  EXPECT_EQ(refusal(bytes), "a message is of version 9, expected 1");
+  EXPECT_EQ(refusal(bytes), "a message is of version 9, expected 2");
   bytes = encode(Cancel{1});
   bytes[6] = 99;
   EXPECT_EQ(refusal(bytes), "message 99 is not known");

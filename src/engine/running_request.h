@@ -1,0 +1,81 @@
+// A request that takes part in steps: its sequence, and the tokens that its next step appends.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/engine/runner.h"
+#include "src/engine/speculation.h"
+#include "src/engine/waiting_queue.h"
+
+namespace gabbro {
+
+class RunningRequest {
+ public:
+  // `kept`: a sequence that holds a beginning of the request's text; null: it begins with none.
+  RunningRequest(ScheduledRequest scheduled, const std::shared_ptr<Engine>& engine, std::unique_ptr<Sequence> kept,
+                 int64_t step);
+
+  Ticket ticket() const { return scheduled_.ticket; }
+  int64_t level() const { return scheduled_.level(began_); }  // its priority when it began
+  Request& request() { return *scheduled_.request; }
+  const Request& request() const { return *scheduled_.request; }
+  Sequence& sequence() { return *sequence_; }
+  const Sequence& sequence() const { return *sequence_; }
+  const std::optional<Error>& error() const { return error_; }
+  void fail(const Error& why);
+
+  // Whether its tokens are not computed yet up to the one that was chosen last.
+  bool is_behind() const { return std::ssize(sequence_->tokens()) + 1 < request().text_length() || is_in_prompt(); }
+  bool is_in_prompt() const { return std::ssize(sequence_->tokens()) < std::ssize(request().prompt()); }
+  // How many are to be computed before the next one is chosen.
+  int64_t missing() const { return request().text_length() - std::ssize(sequence_->tokens()); }
+
+  // Takes over pages that are in the cache already, and says so to the request.
+  void reuse_pages(int64_t multiple);
+  // The next step appends the first `count` of the missing tokens, up to the end of the prompt at most where that is
+  // missing. `as_next`: as a step of single tokens computes them.
+  void take_missing(int64_t count, bool as_next = false);
+  // The next step appends the token that was chosen last, and drafted ones after it.
+  void take_next(std::vector<int32_t> drafted);
+  void take_nothing() { tokens_.clear(); }
+  bool takes_part() const { return !tokens_.empty(); }
+  const std::vector<int32_t>& tokens() const { return tokens_; }
+  Chunk chunk();
+
+  // The step was made. `logits` [rows, V] or the ids of the largest, of the rows that chunk() wants; the other is
+  // empty.
+  void stepped(std::span<const float> logits, std::span<const int32_t> largest);
+
+  // The pass over a tree after the text was made: its logits are those of the last token and of the nodes. Returns the
+  // last node that was right; -1: none.
+  int32_t stepped_tree(const TokenTree& tree, std::span<const float> logits);
+  size_t rows() const;  // that chunk() wants
+  // A step of so many tokens, of all requests, took that time.
+  void passed(int tokens, double seconds);
+
+  // The budget of drafts, from the first call on.
+  DraftBudget& budget(int most, double pass_cost);
+  // Gives the pages to others: the request waits again.
+  ScheduledRequest give_up(int64_t step);
+  // The request has ended.
+  ScheduledRequest take_scheduled() { return std::move(scheduled_); }
+  std::unique_ptr<Sequence> take_sequence() { return std::move(own_); }
+
+ private:
+  void choose(size_t row, std::span<const float> logits, std::span<const int32_t> largest);
+
+  ScheduledRequest scheduled_;
+  int64_t began_;  // the step
+  std::unique_ptr<Sequence> own_;
+  Sequence* sequence_;
+  std::vector<int32_t> tokens_;  // of the next step
+  Chunk::Rows rows_ = Chunk::Rows::kLast;
+  bool ends_text_ = false;  // after the step nothing is missing
+  size_t drafted_ = 0;      // the last ones of `tokens_`
+  std::optional<DraftBudget> budget_;
+  std::optional<Error> error_;
+};
+
+}  // namespace gabbro
