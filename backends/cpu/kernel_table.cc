@@ -36,6 +36,7 @@ constexpr KernelEntry kKernels[] = {
     {"argmin", make_argreduce},
     {"sort", make_sort},
     {"topk", make_sort},
+    {"sampling", make_sampling},
     {"cumsum", make_cumsum},
     {"layer_norm", make_layer_norm},
     {"group_norm", make_group_norm},

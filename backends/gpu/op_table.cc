@@ -23,6 +23,7 @@ constexpr OpEntry kOps[] = {
     {"sort", make_sort},
     {"topk", make_topk},
     {"softmax_topk", make_softmax_topk},
+    {"sampling", make_sampling},
     {"rms_norm", make_rms_norm},
     {"im2col", make_im2col},
     {"conv", make_conv},

@@ -53,6 +53,8 @@ std::unique_ptr<Kernel> make_argreduce(const abi::KernelRequest& request, const 
 // ops/sort.cc
 std::unique_ptr<Kernel> make_sort(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_topk(const abi::KernelRequest& request, const MakeContext& context);
+// ops/sampling.cc
+std::unique_ptr<Kernel> make_sampling(const abi::KernelRequest& request, const MakeContext& context);
 // ops/softmax_topk.cc
 std::unique_ptr<Kernel> make_softmax_topk(const abi::KernelRequest& request, const MakeContext& context);
 // ops/index.cc

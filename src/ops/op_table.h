@@ -24,8 +24,8 @@ extern const Op kSum, kMax, kMin, kProd, kArgmax, kArgmin, kCumsum;
 extern const Op kTakeAlong, kScatterAdd, kIndexAdd;
 // indexing.cc
 extern const Op kScatterSet;
-// sort.cc
-extern const Op kSort, kTopk;
+// sort.cc, sampling.cc
+extern const Op kSort, kTopk, kSampling;
 // conv.cc, pool.cc
 extern const Op kIm2col, kConv, kConvTranspose, kConvWeightGradient, kPool, kMaxPoolGradient, kAdaptiveAvgPool2d,
     kUpsample2d;
@@ -66,7 +66,7 @@ inline constexpr const Op* kOpTable[] = {
     // indexing.cc
     &kScatterSet,
     // sort.cc
-    &kSort, &kTopk,
+    &kSort, &kTopk, &kSampling,
     // conv.cc, pool.cc
     &kIm2col, &kConv, &kConvTranspose, &kConvWeightGradient, &kPool, &kMaxPoolGradient, &kAdaptiveAvgPool2d,
     &kUpsample2d,

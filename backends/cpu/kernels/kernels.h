@@ -21,6 +21,7 @@ KernelPointer make_copy(const abi::KernelRequest& request, const MakeContext& co
 KernelPointer make_reduce(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_argreduce(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_sort(const abi::KernelRequest& request, const MakeContext& context);
+KernelPointer make_sampling(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_cumsum(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_layer_norm(const abi::KernelRequest& request, const MakeContext& context);
 KernelPointer make_group_norm(const abi::KernelRequest& request, const MakeContext& context);

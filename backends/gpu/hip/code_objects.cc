@@ -37,6 +37,7 @@ constexpr auto kCompanions = std::to_array<std::string_view>({
     "kernels/attention/attention_tiled.cc",
     "kernels/attention/rope_kv.cc",
     "kernels/rows/read_rows.cc",
+    "kernels/sampling/sampling.cc",
     "kernels/rows/softmax_topk.cc",
 });
 constexpr auto kBeginnings = std::to_array<std::string_view>(

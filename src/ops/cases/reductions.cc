@@ -150,6 +150,7 @@ void add_reductions(std::vector<Entry>& entries) {
            .gradients =
                along_rows(kTopk, [](const Tensor& x) { return topk(x, 1, -1, false).values; },
                           {along(kTopk, [](const Tensor& x) { return topk(x, 2, 0).values; }, {Shape{5, 3}})})},
+          {.name = "sampling", .without_gradient = {{&kSampling, "gives ids"}}},
           {.name = "topk_indices",
            .call = [](const Inputs& x,
                       const json& a) { return topk(x[0], a.at("k"), a.at("axis"), a.at("largest")).indices; }},
