@@ -55,44 +55,68 @@ std::span<const int32_t> Runner::decode_greedy(std::span<const Chunk> chunks, bo
   // A device that works in the host's memory has no use for what follows.
   if (shared.device->host_accessible() || shared.stream != nullptr)
     return largest(decode(chunks, cancel), std::ssize(chunks), cancel);
+  const std::vector<sampling::Row> rows(chunks.size());
+  const std::span<const sampling::Row> next_rows(rows.data(), goes_on ? rows.size() : 0);
+  if (!take_found(decode_ids(chunks, rows, next_rows, cancel)))
+    return largest(decode(chunks, cancel), std::ssize(chunks), cancel);
+  return greedy_;
+}
+
+std::vector<int32_t> Runner::decode_ids(std::span<const Chunk> chunks, std::span<const sampling::Row> rows,
+                                        std::span<const sampling::Row> next_rows, const std::atomic<bool>* cancel) {
+  Engine::State& shared = *engine_->state_;
   logits_ = Tensor();
-  std::vector<size_t> rows = rows_in_queued(chunks);
+  std::vector<size_t> places = rows_in_queued(chunks, rows);
   QueuedStep present = std::exchange(shared.queued, {}), next;
-  if (rows.empty()) {
-    present = queue_greedy(begin_decode(chunks, cancel), chunks, 0, cancel);
-    for (size_t i = 0; i < chunks.size(); ++i) rows.push_back(i);
+  if (places.empty()) {
+    present = queue(begin_decode(chunks, cancel), chunks, rows, 0, cancel);
+    for (size_t i = 0; i < chunks.size(); ++i) places.push_back(i);
   } else {
     ++steps_queued_before_;
   }
   // The next step of fewer sequences, or in another order, begins with its own inputs.
-  const bool same_rows = rows.size() == present.rows.size() && std::ranges::is_sorted(rows);
-  if (goes_on && same_rows && take_pages_after(chunks)) next = queue_greedy(*present.step, chunks, 1, cancel);
+  const bool same_rows = places.size() == present.rows.size() && std::ranges::is_sorted(places);
+  if (!next_rows.empty() && same_rows && take_pages_after(chunks))
+    next = queue(*present.step, chunks, next_rows, 1, cancel);
   const std::span<const int32_t> all = present.step->found(present.turn, cancel);
   std::vector<int32_t> found;
-  for (const size_t row : rows) found.push_back(all[row]);
-  if (!take_found(found)) return largest(decode(chunks, cancel), std::ssize(chunks), cancel);
+  for (const size_t place : places) found.push_back(all[place]);
   for (size_t i = 0; i < next.rows.size(); ++i) next.rows[i].token = found[i];
-  shared.queued = std::move(next);
-  return greedy_;
+  // A row without a number queues no step that could be taken: a greedy one is computed again on the host.
+  if (std::ranges::none_of(found, [](int32_t id) { return id < 0; })) shared.queued = std::move(next);
+  return found;
 }
 
-QueuedStep Runner::queue_greedy(DecodeStep& step, std::span<const Chunk> chunks, int64_t after,
-                                const std::atomic<bool>* cancel) {
-  step.enqueue(fill_places(step, chunks, after), [&] { return engine_->state_->greedy_step(step)(cancel); });
+QueuedStep Runner::queue(DecodeStep& step, std::span<const Chunk> chunks, std::span<const sampling::Row> rows,
+                         int64_t after, const std::atomic<bool>* cancel) {
+  Engine::State& shared = *engine_->state_;
+  if (std::ranges::all_of(rows, [](const sampling::Row& row) { return row == sampling::Row{}; })) {
+    step.enqueue(fill_places(step, chunks, after), [&] { return shared.greedy_step(step)(cancel); });
+  } else {
+    const bool has_edits = step.next_rows(rows);
+    step.enqueue(fill_places(step, chunks, after), [&] {
+      step.upload_rows();
+      return shared.sampled_step(step, has_edits)(cancel);
+    });
+  }
   QueuedStep queued{&step, step.turn(), {}};
-  for (const Chunk& chunk : chunks)
-    queued.rows.push_back({chunk.sequence->state_, std::ssize(chunk.sequence->tokens_) + after, chunk.tokens[0]});
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const Sequence& sequence = *chunks[i].sequence;
+    queued.rows.push_back({sequence.state_, std::ssize(sequence.tokens_) + after, chunks[i].tokens[0], rows[i]});
+  }
   return queued;
 }
 
-std::vector<size_t> Runner::rows_in_queued(std::span<const Chunk> chunks) const {
-  const std::vector<QueuedStep::Row>& rows = engine_->state_->queued.rows;
+std::vector<size_t> Runner::rows_in_queued(std::span<const Chunk> chunks, std::span<const sampling::Row> rows) const {
+  const std::vector<QueuedStep::Row>& queued = engine_->state_->queued.rows;
   std::vector<size_t> places;
-  for (const Chunk& chunk : chunks) {
-    const auto row = std::ranges::find(rows, chunk.sequence->state_, &QueuedStep::Row::sequence);
-    if (row == rows.end() || row->length != std::ssize(chunk.sequence->tokens_) || row->token != chunk.tokens[0])
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const Chunk& chunk = chunks[i];
+    const auto row = std::ranges::find(queued, chunk.sequence->state_, &QueuedStep::Row::sequence);
+    if (row == queued.end() || row->length != std::ssize(chunk.sequence->tokens_) || row->token != chunk.tokens[0] ||
+        row->choice != rows[i])
       return {};
-    places.push_back(static_cast<size_t>(row - rows.begin()));
+    places.push_back(static_cast<size_t>(row - queued.begin()));
   }
   return places;
 }

@@ -95,6 +95,16 @@ Tensor DecodeStep::enqueue(const std::vector<std::vector<int32_t>>& tables,
   }
 }
 
+bool DecodeStep::next_rows(std::span<const sampling::Row> rows) {
+  if (!row_inputs_.is_made()) row_inputs_.make(lists_.front().device(), lists_.front().shape().elements());
+  return row_inputs_.fill(turn_, rows);
+}
+
+void DecodeStep::upload_rows() {
+  Device& device = *lists_.front().device();
+  row_inputs_.upload(device.state().compute_stream(device), turn_);
+}
+
 std::span<const int32_t> DecodeStep::found(int turn, const std::atomic<bool>* cancel) {
   turns_[static_cast<size_t>(turn)].done->synchronize(cancel);
   return list(turn, 0);

@@ -11,6 +11,7 @@
 #include "gabbro/plan/compiled.h"
 #include "src/backend/stream.h"
 #include "src/engine/cache/state_pool.h"
+#include "src/engine/sampling/row.h"
 #include "src/models/llm/model.h"
 
 namespace gabbro {
@@ -36,6 +37,12 @@ class DecodeStep {
   // With weights that stay on the device: logits [S, V]; and logits, their largest_ids() and the places of the largest
   // values, which are ids of the vocabulary always, traced when it is first wanted.
   std::optional<Compiled> run, run_greedy;
+  // As run_greedy, with the tokens that the op `sampling` chooses: without edits of logits, and with them.
+  std::array<std::optional<Compiled>, 2> run_sampled;
+  const sampling::RowInputs& row_inputs() const { return row_inputs_; }
+  // The parameters of the next step, to be filled before it. Returns whether it has edits.
+  bool next_rows(std::span<const sampling::Row> rows);
+  void upload_rows();  // of the step that is enqueued
 
   // The host's list [S] for the next step, to be filled before it. The ids are there where it follows a step of
   // run_greedy and takes what that one finds; else wait_all() comes before.
@@ -67,17 +74,19 @@ class DecodeStep {
   std::vector<Tensor> lists_;        // i32 [S], by Input, one after the other
   std::vector<Tensor> page_tables_;  // i32 [S, M]
   std::vector<std::vector<int32_t>> held_tables_;
+  sampling::RowInputs row_inputs_;  // made when it is first wanted
   std::array<Turn, 2> turns_;
   int turn_ = 0;  // with the lists for the next step
   size_t list_bytes_ = 0;
 };
 
-// A greedy step that was queued before it was asked for, with the ids that the step before it found.
+// A step that was queued before it was asked for, with the ids that the step before it found.
 struct QueuedStep {
   struct Row {
     std::shared_ptr<const SequenceState> sequence;  // null: it was changed meanwhile, other than by its last step
     int64_t length = 0;                             // of the sequence before the step
     int32_t token = 0;                              // that the step appends
+    sampling::Row choice{};                         // how the next one is chosen
   };
 
   DecodeStep* step = nullptr;  // null: nothing is queued

@@ -200,6 +200,16 @@ Compiled& Engine::State::greedy_step(DecodeStep& step) {
   });
 }
 
+Compiled& Engine::State::sampled_step(DecodeStep& step, bool has_edits) {
+  std::optional<Compiled>& plan = step.run_sampled[has_edits ? 1 : 0];
+  if (plan) return *plan;
+  return plan.emplace([this, inputs = step.inputs(), rows = step.row_inputs().inputs(has_edits)] {
+    const Tensor logits = model->forward(inputs, *cache);
+    const Tensor tokens = sample_tokens(logits, rows).tokens;
+    return std::vector{logits, tokens, maximum(tokens, scalar(tokens.device(), 0, DType::i32))};
+  });
+}
+
 std::shared_ptr<Engine> Engine::load(const std::string& path, const LoadOptions& options) {
   return load(Checkpoint::open(path), options, nullptr);
 }

@@ -52,6 +52,7 @@ struct Engine::State {
   int64_t prompt_chunk() const;               // tokens of prompts that the device computes well in one step
   DecodeStep& decode_step(int64_t sequences);
   Compiled& greedy_step(DecodeStep& step);
+  Compiled& sampled_step(DecodeStep& step, bool has_edits);
   // Logits of the wanted rows of all parts of a step, in their order, with weights that are streamed; undefined where
   // none are wanted. Every layer runs all parts before the next one does, so that they share a pass.
   Tensor run_pass(std::span<const llm::Step> parts, const std::atomic<bool>* cancel);

@@ -98,9 +98,9 @@ std::span<const int32_t> Runner::largest(const Tensor& logits, int64_t rows, con
   return greedy_;
 }
 
-template <class Decode, class Finish>
-void Runner::run_step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel, Decode decode_one,
-                      Finish finish) {
+void Runner::run_step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel,
+                      const std::function<void()>& decode_one,
+                      const std::function<void(const Tensor& logits, int64_t rows)>& finish) {
   Engine::State& shared = *engine_->state_;
   const std::lock_guard lock(shared.mutex);
   std::set<const Sequence*> seen;

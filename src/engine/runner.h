@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gabbro/engine/session.h"
+#include "src/engine/sampling/row.h"
 #include "src/engine/sequence.h"
 #include "src/models/llm/model.h"
 #include "src/ops/ops.h"
@@ -70,6 +71,11 @@ class Runner {
   // it before this call waits, so that it computes without a pause; any other step may follow all the same.
   std::span<const int32_t> step_greedy(std::span<const Chunk> chunks, const std::atomic<bool>* cancel = nullptr,
                                        bool goes_on = false);
+  // The same, with the ids that these samplers choose: one for each wanted row, null for the largest logit. Where a
+  // sampler has a step that the device has not (Sampler::row), the logits of its row alone come to the host. The next
+  // step is queued, as above, if no choice depends on the token before. The caller calls accept().
+  std::span<const int32_t> step_tokens(std::span<const Chunk> chunks, std::span<Sampler* const> samplers,
+                                       const std::atomic<bool>* cancel = nullptr, bool goes_on = false);
   // Steps that were there already when they were asked for, for tests.
   int64_t steps_queued_before() const { return steps_queued_before_; }
 
@@ -116,8 +122,8 @@ class Runner {
                       const std::atomic<bool>* cancel);
   // Makes the step: decode_one() where it is one token for each sequence, or finish(logits, rows) with logits [rows,
   // V], undefined where none are wanted.
-  template <class Decode, class Finish>
-  void run_step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel, Decode decode_one, Finish finish);
+  void run_step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel, const std::function<void()>& decode_one,
+                const std::function<void(const Tensor& logits, int64_t rows)>& finish);
   // The rotation of the sequence with the chunk's tokens.
   int64_t rotation_with(const Chunk& chunk) const;
   static bool has_one_rotation(std::span<Sequence* const> sequences);
@@ -136,10 +142,18 @@ class Runner {
   std::vector<std::vector<int32_t>> fill_places(DecodeStep& step, std::span<const Chunk> chunks, int64_t after);
   Tensor decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
   std::span<const int32_t> decode_greedy(std::span<const Chunk> chunks, bool goes_on, const std::atomic<bool>* cancel);
-  QueuedStep queue_greedy(DecodeStep& step, std::span<const Chunk> chunks, int64_t after,
-                          const std::atomic<bool>* cancel);
+  std::span<const int32_t> decode_sampled(std::span<const Chunk> chunks, std::span<Sampler* const> samplers,
+                                          bool goes_on, const std::atomic<bool>* cancel);
+  // The ids that the device finds for `rows`; the step after this one is queued if there are next_rows.
+  std::vector<int32_t> decode_ids(std::span<const Chunk> chunks, std::span<const sampling::Row> rows,
+                                  std::span<const sampling::Row> next_rows, const std::atomic<bool>* cancel);
+  QueuedStep queue(DecodeStep& step, std::span<const Chunk> chunks, std::span<const sampling::Row> rows, int64_t after,
+                   const std::atomic<bool>* cancel);
+  // Samples the rows of logits, on the device where it can.
+  std::span<const int32_t> sample(const Tensor& logits, std::span<Sampler* const> samplers,
+                                  const std::atomic<bool>* cancel);
   // The rows of the chunks in what is queued, which is left; nothing where it is another step.
-  std::vector<size_t> rows_in_queued(std::span<const Chunk> chunks) const;
+  std::vector<size_t> rows_in_queued(std::span<const Chunk> chunks, std::span<const sampling::Row> rows) const;
   bool has_room_after(std::span<const Chunk> chunks) const;
   bool take_pages_after(std::span<const Chunk> chunks);
   Tensor forward(std::span<const Part> parts, const std::atomic<bool>* cancel);
@@ -165,7 +179,7 @@ class Runner {
   std::shared_ptr<void> host_memory_;
   size_t host_bytes_ = 0;
   bool host_is_late_ = false;    // a copy to it was not waited for
-  std::vector<int32_t> greedy_;  // of step_greedy()
+  std::vector<int32_t> greedy_;  // of step_greedy() and step_tokens()
   int64_t steps_queued_before_ = 0;
 };
 

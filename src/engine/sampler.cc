@@ -3,6 +3,8 @@
 #include "gabbro/engine/sampler.h"
 
 #include <cmath>
+#include <deque>
+#include <map>
 #include <optional>
 #include <random>
 
@@ -10,6 +12,7 @@
 #include "src/engine/sampling/candidates.h"
 #include "src/engine/sampling/mirostat.h"
 #include "src/engine/sampling/penalties.h"
+#include "src/engine/sampling/row.h"
 #include "src/engine/sampling/sequence_breakers.h"
 #include "src/engine/sampling/truncation.h"
 
@@ -71,7 +74,8 @@ struct Sampler::State {
   sampling::History history;
   sampling::SequenceBreakers breakers;
   std::optional<sampling::Mirostat> mirostat;
-  std::mt19937_64 random;  // its sequence is fixed by the standard, unlike that of the standard distributions
+  std::mt19937_64 random;            // its sequence is fixed by the standard, unlike that of the standard distributions
+  std::deque<uint64_t> drawn_ahead;  // of it
   std::vector<float> edited;
   sampling::Candidates candidates;
 
@@ -83,7 +87,16 @@ struct Sampler::State {
     return options.repeat_penalty != 1 || options.frequency_penalty != 0 || options.presence_penalty != 0;
   }
 
-  double uniform() { return static_cast<double>(random() >> 11) * 0x1p-53; }  // [0, 1)
+  double uniform() { return static_cast<double>(next_draw() >> 11) * 0x1p-53; }  // [0, 1)
+  uint64_t next_draw() {
+    const uint64_t draw = peek(0);
+    drawn_ahead.pop_front();
+    return draw;
+  }
+  uint64_t peek(size_t ahead) {
+    while (drawn_ahead.size() <= ahead) drawn_ahead.push_back(random());
+    return drawn_ahead[ahead];
+  }
 
   std::span<const float> edit(std::span<const float> logits);
   void truncate(std::span<const float> logits);
@@ -154,17 +167,17 @@ Error no_number(int64_t logits) {
 
 }  // namespace
 
-int32_t Sampler::sample(std::span<const float> logits) {
+int32_t Sampler::sample(std::span<const float> logits) { return taken(sample_if_any(logits)); }
+
+int32_t Sampler::sample_if_any(std::span<const float> logits) {
   State& s = *state_;
   if (std::ssize(logits) != s.vocabulary) {
     throw bad_input("the sampler was made for {} tokens, not for {} logits", s.vocabulary, logits.size());
   }
   const auto edited = s.edit(logits);
-  if (s.options.temperature == 0) return taken(sampling::argmax(edited));
+  if (s.options.temperature == 0) return sampling::argmax(edited);
   s.truncate(edited);
-  if (s.candidates.items.empty()) {
-    throw no_number(s.vocabulary);
-  }
+  if (s.candidates.items.empty()) return -1;
   s.apply_temperature();
   if (s.mirostat) {
     s.mirostat->truncate(s.candidates);
@@ -179,6 +192,33 @@ int32_t Sampler::sample(std::span<const float> logits) {
 int32_t Sampler::taken(int32_t largest) const {
   if (largest < 0) throw no_number(state_->vocabulary);
   return largest;
+}
+
+sampling::Row Sampler::row(int ahead) const {
+  const SamplerOptions& o = state_->options;
+  const bool counts_matter = state_->counts_matter() && o.penalty_window != 0;
+  sampling::Row row{.on_device = sampling::can_sample_on_device(o) && (ahead == 0 || !counts_matter)};
+  if (!row.on_device) return row;
+  const float log_min_p = o.min_p > 0 ? std::log(o.min_p) : -HUGE_VALF;
+  row.settings = {o.temperature,    static_cast<float>(o.top_k), o.top_p,           log_min_p,
+                  o.repeat_penalty, o.frequency_penalty,         o.presence_penalty};
+  if (o.temperature > 0) row.draw = state_->peek(static_cast<size_t>(ahead));
+  std::map<int32_t, sampling::Edit> edits;
+  for (const auto& [token, bias] : o.logit_bias) edits[token] = {.token = token, .count = 0, .bias = bias};
+  if (counts_matter) {
+    for (const auto& [token, count] : state_->history.counts()) {
+      sampling::Edit& edit = edits[token];
+      edit.token = token;
+      edit.count = count;
+    }
+  }
+  row.on_device = edits.size() <= sampling::kMostEdits;
+  for (const auto& [token, edit] : edits) row.edits.push_back(edit);
+  return row;
+}
+
+void Sampler::take_draw() {
+  if (state_->options.temperature > 0) state_->next_draw();
 }
 
 void Sampler::accept(int32_t token) {

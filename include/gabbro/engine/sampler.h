@@ -14,6 +14,9 @@ namespace gabbro {
 namespace text {
 class Tokenizer;  // src/text/tokenizer.h
 }
+namespace sampling {
+struct Row;  // src/engine/sampling/row.h
+}
 
 }  // namespace gabbro
 
@@ -53,6 +56,8 @@ class Sampler {
 
   // One token for logits [V] f32. Throws failed() when no logit is a number.
   int32_t sample(std::span<const float> logits);
+  // The same, but -1 when no logit is a number.
+  int32_t sample_if_any(std::span<const float> logits);
 
   // Tells of a token that is now part of the context (prompt tokens too), for penalties and DRY.
   void accept(int32_t token);
@@ -62,6 +67,11 @@ class Sampler {
   bool is_greedy() const;
   // sample() of a greedy one, where the place of the largest logit is known: -1 where none is a number.
   int32_t taken(int32_t largest) const;
+
+  // The parameters with which a device chooses the next token as sample() does; `ahead` 1: the token after that one, if
+  // its choice does not depend on the one before. take_draw() has to follow when the token was chosen so.
+  sampling::Row row(int ahead = 0) const;
+  void take_draw();
 
  private:
   struct [[gnu::visibility("hidden")]] State;

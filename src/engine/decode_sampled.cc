@@ -1,0 +1,93 @@
+// Steps whose tokens samplers choose, on the device where it has all of their steps.
+#include <algorithm>
+
+#include "gabbro/graph/eval.h"
+#include "src/base/error.h"
+#include "src/engine/engine_state.h"
+#include "src/engine/runner.h"
+
+namespace gabbro {
+namespace {
+
+std::vector<sampling::Row> parameters_of(std::span<Sampler* const> samplers, int ahead) {
+  std::vector<sampling::Row> rows;
+  for (const Sampler* const sampler : samplers)
+    rows.push_back(sampler != nullptr ? sampler->row(ahead) : sampling::Row{});
+  return rows;
+}
+
+bool all_on_device(std::span<const sampling::Row> rows) { return std::ranges::all_of(rows, &sampling::Row::on_device); }
+
+int64_t wanted_rows(std::span<const Chunk> chunks) {
+  int64_t rows = 0;
+  for (const Chunk& chunk : chunks) {
+    if (chunk.rows == Chunk::Rows::kAll) rows += std::ssize(chunk.tokens);
+    if (chunk.rows == Chunk::Rows::kLast) ++rows;
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::span<const int32_t> Runner::step_tokens(std::span<const Chunk> chunks, std::span<Sampler* const> samplers,
+                                             const std::atomic<bool>* cancel, bool goes_on) {
+  if (wanted_rows(chunks) != std::ssize(samplers))
+    throw bad_input("a step of {} rows needs a sampler for each, not {}", wanted_rows(chunks), samplers.size());
+  const auto is_greedy = [](const Sampler* sampler) { return sampler == nullptr || sampler->is_greedy(); };
+  if (std::ranges::all_of(samplers, is_greedy)) return step_greedy(chunks, cancel, goes_on);
+  std::span<const int32_t> ids;
+  run_step(
+      chunks, cancel, [&] { ids = decode_sampled(chunks, samplers, goes_on, cancel); },
+      [&](const Tensor& logits, int64_t) { ids = sample(logits, samplers, cancel); });
+  for (Sampler* const sampler : samplers) {
+    if (sampler != nullptr && sampler->row().on_device) sampler->take_draw();
+  }
+  return ids;
+}
+
+std::span<const int32_t> Runner::decode_sampled(std::span<const Chunk> chunks, std::span<Sampler* const> samplers,
+                                                bool goes_on, const std::atomic<bool>* cancel) {
+  Engine::State& shared = *engine_->state_;
+  const std::vector<sampling::Row> rows = parameters_of(samplers, 0);
+  if (shared.device->host_accessible() || shared.stream != nullptr || !all_on_device(rows))
+    return sample(decode(chunks, cancel), samplers, cancel);
+  std::vector<sampling::Row> next_rows;
+  if (goes_on) next_rows = parameters_of(samplers, 1);
+  if (!all_on_device(next_rows)) next_rows.clear();
+  greedy_ = decode_ids(chunks, rows, next_rows, cancel);
+  return greedy_;
+}
+
+// First the rows that the device can sample, then each other one by its sampler.
+std::span<const int32_t> Runner::sample(const Tensor& logits, std::span<Sampler* const> samplers,
+                                        const std::atomic<bool>* cancel) {
+  logits_ = logits;
+  greedy_.assign(samplers.size(), -1);
+  if (samplers.empty()) return greedy_;
+  Device& device = *engine_->state_->device;
+  const auto to_host = [&](const void* memory, size_t bytes) {
+    return device.host_accessible() ? memory : on_host(memory, bytes, cancel);
+  };
+  const std::vector<sampling::Row> rows = parameters_of(samplers, 0);
+  if (std::ranges::any_of(rows, &sampling::Row::on_device)) {
+    std::vector<sampling::Row> padded = rows;  // as the logits of a step of single tokens
+    padded.resize(static_cast<size_t>(logits.shape()[0]));
+    for (sampling::Row& row : padded) {
+      if (!row.on_device) row = {};
+    }
+    const Tensor tokens = sample_tokens(logits, sampling::upload_rows(device, padded)).tokens;
+    eval(std::span(&tokens, 1), cancel);
+    const auto* const found =
+        static_cast<const int32_t*>(to_host(tokens.state().storage.get(), rows.size() * sizeof(int32_t)));
+    std::copy_n(found, rows.size(), greedy_.begin());
+  }
+  const auto width = static_cast<size_t>(engine_->state_->facts.vocabulary);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].on_device) continue;
+    const auto* const memory = static_cast<const float*>(logits.state().storage.get()) + i * width;
+    greedy_[i] = samplers[i]->sample_if_any({static_cast<const float*>(to_host(memory, width * sizeof(float))), width});
+  }
+  return greedy_;
+}
+
+}  // namespace gabbro

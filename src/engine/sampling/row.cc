@@ -1,0 +1,122 @@
+#include "src/engine/sampling/row.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "src/backend/device.h"
+#include "src/base/round_up.h"
+
+namespace gabbro::sampling {
+namespace {
+
+// The settings, draws, edits and bias of rows, at these places.
+struct Target {
+  float* settings;
+  uint32_t* draws;
+  int32_t* edits;
+  float* bias;
+};
+
+void write(const Row& row, size_t index, const Target& to) {
+  std::ranges::copy(row.settings, to.settings + index * row.settings.size());
+  to.draws[2 * index] = static_cast<uint32_t>(row.draw);
+  to.draws[2 * index + 1] = static_cast<uint32_t>(row.draw >> 32);
+  if (to.edits == nullptr) return;
+  for (size_t i = 0; i < kMostEdits; ++i) {
+    const Edit edit = i < row.edits.size() ? row.edits[i] : Edit{};
+    const size_t at = index * kMostEdits + i;
+    to.edits[2 * at] = edit.token;
+    to.edits[2 * at + 1] = edit.count;
+    to.bias[at] = edit.bias;
+  }
+}
+
+bool any_edits(std::span<const Row> rows) {
+  return std::ranges::any_of(rows, [](const Row& row) { return !row.edits.empty(); });
+}
+
+constexpr auto kSettingCount = static_cast<int64_t>(std::tuple_size_v<decltype(Row::settings)>);
+constexpr auto kEditCount = static_cast<int64_t>(kMostEdits);
+
+}  // namespace
+
+bool can_sample_on_device(const SamplerOptions& o) {
+  std::set<int32_t> biased;
+  for (const auto& [token, bias] : o.logit_bias) {
+    if (!biased.insert(token).second) return false;  // two sums round differently from one
+  }
+  if (o.dry_multiplier > 0) return false;
+  return o.temperature == 0 || (o.typical_p >= 1 && o.xtc_probability <= 0 && o.mirostat == 0);
+}
+
+void RowInputs::make(const std::shared_ptr<Device>& device, int64_t rows) {
+  constexpr size_t kMultiple = 256;  // bytes, as tensors of the device have
+  rows_ = static_cast<size_t>(rows);
+  const std::pair<DType, Shape> shapes[] = {{DType::f32, Shape{rows, kSettingCount}},
+                                            {DType::i32, Shape{rows, 2}},
+                                            {DType::i32, Shape{rows, kEditCount, 2}},
+                                            {DType::f32, Shape{rows, kEditCount}}};
+  std::vector<Part> parts;
+  size_t size = 0;
+  for (const auto& [dtype, shape] : shapes) {
+    const auto bytes = static_cast<size_t>(shape.elements()) * sizeof(int32_t);
+    const std::vector<std::byte> zeros(bytes);
+    parts.push_back({.tensor = device->upload(dtype, shape, zeros.data()), .offset = size, .bytes = bytes});
+    size += round_up(bytes, kMultiple);
+  }
+  for (std::shared_ptr<void>& memory : memory_) memory = device->allocate_host(size);
+  parts_ = std::move(parts);
+}
+
+bool RowInputs::fill(int turn, std::span<const Row> rows) {
+  const bool edits = any_edits(rows);
+  const Target target{.settings = host<float>(turn, kSettings),
+                      .draws = host<uint32_t>(turn, kDraws),
+                      .edits = edits ? host<int32_t>(turn, kEdits) : nullptr,
+                      .bias = edits ? host<float>(turn, kBias) : nullptr};
+  for (size_t i = 0; i < rows_; ++i) write(i < rows.size() ? rows[i] : Row{}, i, target);
+  has_edits_[static_cast<size_t>(turn)] = edits;
+  return edits;
+}
+
+void RowInputs::upload(Stream& stream, int turn) {
+  const size_t count = has_edits_[static_cast<size_t>(turn)] ? kBias + 1 : kDraws + 1;
+  for (size_t i = 0; i < count; ++i)
+    stream.copy_to_device(parts_[i].tensor.state().storage.get(), host<std::byte>(turn, i), parts_[i].bytes);
+}
+
+SamplingRows RowInputs::inputs(bool has_edits) const {
+  SamplingRows rows{.settings = parts_[kSettings].tensor, .draws = parts_[kDraws].tensor};
+  if (has_edits) {
+    rows.edits = parts_[kEdits].tensor;
+    rows.bias = parts_[kBias].tensor;
+  }
+  return rows;
+}
+
+SamplingRows upload_rows(Device& device, std::span<const Row> rows) {
+  const auto count = static_cast<int64_t>(rows.size());
+  const bool has_edits = any_edits(rows);
+  std::vector<float> settings(rows.size() * static_cast<size_t>(kSettingCount)), bias;
+  std::vector<uint32_t> draws(rows.size() * 2);
+  std::vector<int32_t> edits;
+  if (has_edits) {
+    edits.resize(rows.size() * kMostEdits * 2);
+    bias.resize(rows.size() * kMostEdits);
+  }
+  const Target target{.settings = settings.data(),
+                      .draws = draws.data(),
+                      .edits = has_edits ? edits.data() : nullptr,
+                      .bias = has_edits ? bias.data() : nullptr};
+  for (size_t i = 0; i < rows.size(); ++i) write(rows[i], i, target);
+  SamplingRows inputs{.settings = device.upload(DType::f32, Shape{count, kSettingCount}, settings.data()),
+                      .draws = device.upload(DType::i32, Shape{count, 2}, draws.data())};
+  if (has_edits) {
+    inputs.edits = device.upload(DType::i32, Shape{count, kEditCount, 2}, edits.data());
+    inputs.bias = device.upload(DType::f32, Shape{count, kEditCount}, bias.data());
+  }
+  return inputs;
+}
+
+}  // namespace gabbro::sampling
