@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/text/stop_matcher.h"
@@ -138,6 +139,7 @@ struct Request::State {
     finished = true;
   }
   bool takes(size_t count);
+  void read_prompt();  // by the sampler
   // The next token, as sample() gives it, unless the generation ends.
   template <class Sample>
   void choose(Sample sample);
@@ -150,7 +152,7 @@ struct Request::State {
   Text output;
   GenerateResult result;
   size_t held = 0;  // tokens of the prompt that the sequence has
-  bool finished = false;
+  bool finished = false, is_prompt_read = false;
   Clock::time_point start = Clock::now();
 };
 
@@ -205,7 +207,7 @@ bool Request::State::takes(size_t count) {
   if (held < prompt.size()) return false;
   result.prefill_seconds = seconds_since(start);
   start = Clock::now();
-  for (const int32_t token : prompt) sampler.accept(token);
+  read_prompt();
   return true;
 }
 
@@ -214,9 +216,19 @@ void Request::appended(size_t count, std::span<const float> logits) {
   if (s.takes(count)) s.choose([&] { return s.sampler.sample(logits); });
 }
 
-void Request::appended(size_t count, int32_t largest) {
+void Request::appended(size_t count, int32_t chosen) {
   State& s = *state_;
-  if (s.takes(count)) s.choose([&] { return s.sampler.taken(largest); });
+  if (s.takes(count)) s.choose([&] { return s.sampler.taken(chosen); });
+}
+
+Sampler* Request::sampler() {
+  state_->read_prompt();
+  return &state_->sampler;
+}
+
+void Request::State::read_prompt() {
+  if (std::exchange(is_prompt_read, true)) return;
+  for (const int32_t token : prompt) sampler.accept(token);
 }
 
 bool Request::is_greedy() const { return state_->sampler.is_greedy(); }

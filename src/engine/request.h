@@ -38,9 +38,13 @@ class Request {
   // The first `count` of them were appended. `logits` [V] are those after the last of them, and needed only where these
   // were all.
   void appended(size_t count, std::span<const float> logits);
-  // The same with the id of the largest of these logits, or -1 where none is a number; of a request that is_greedy().
-  void appended(size_t count, int32_t largest);
+  // The same with the token that was chosen from these logits, or -1 where none is a number: by sampler(), or the
+  // largest for a request that is_greedy().
+  void appended(size_t count, int32_t chosen);
   bool is_greedy() const;
+  // What chooses the next token, for a step that ends with the text: it has seen all of it. A device that chooses with
+  // it passes the token to appended().
+  Sampler* sampler();
   // Past its prompt, and with room for another token after the next one, which alone can still end it.
   bool goes_on() const;
   void cancel();

@@ -51,7 +51,8 @@ class RunningRequest {
   // The pass over a tree after the text was made: its logits are those of the last token and of the nodes. Returns the
   // last node that was right; -1: none.
   int32_t stepped_tree(const TokenTree& tree, std::span<const float> logits);
-  size_t rows() const;  // that chunk() wants
+  size_t rows() const;                           // that chunk() wants
+  bool ends_text() const { return ends_text_; }  // the step's last row chooses a token
   // A step of so many tokens, of all requests, took that time.
   void passed(int tokens, double seconds);
 

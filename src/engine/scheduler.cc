@@ -287,20 +287,24 @@ void Scheduler::compute(const std::atomic<bool>* cancel) {
   }
   std::vector<RunningRequest*> taking;
   std::vector<Chunk> chunks;
-  bool greedy = true, goes_on = waiting_.empty(), has_prompts = false;
+  std::vector<Sampler*> samplers;  // of the rows that are wanted; null: the largest logit
+  bool goes_on = waiting_.empty(), has_prompts = false, samples_drafts = false;
   for (RunningRequest* const one : all) {
     if (!one->takes_part()) continue;
     taking.push_back(one);
     chunks.push_back(one->chunk());
-    greedy = greedy && one->request().is_greedy();
+    samples_drafts = samples_drafts || (one->rows() > 1 && !one->request().is_greedy());
+    const bool chooses = one->ends_text() && !one->request().is_greedy();
+    samplers.insert(samplers.end(), one->rows(), chooses ? one->request().sampler() : nullptr);
     goes_on = goes_on && one->request().goes_on() && one->tokens().size() == 1;
     has_prompts = has_prompts || one->is_behind();
   }
   const auto start = std::chrono::steady_clock::now();
-  if (greedy) {
-    pass_rows(taking, {}, runner_.step_greedy(chunks, cancel, goes_on && taking.size() == running_.size()));
-  } else {
+  if (samples_drafts) {  // each choice depends on the one before
     pass_rows(taking, runner_.step(chunks, cancel), {});
+  } else {
+    goes_on = goes_on && taking.size() == running_.size();
+    pass_rows(taking, {}, runner_.step_tokens(chunks, samplers, cancel, goes_on));
   }
   if (!suspects_.empty()) suspects_.erase(suspects_.begin());
   if (!drafts_ || has_prompts) return;
