@@ -29,6 +29,10 @@ class Answers {
     row["token_ids"] = result.token_ids;
     row["prompt_tokens"] = result.prompt_tokens;
     row["generated_tokens"] = result.token_ids.size();
+    if (result.passes > 0) {  // tokens are drafted
+      row["drafted_tokens"] = result.drafted_tokens;
+      row["accepted_tokens"] = result.accepted_tokens;
+    }
     row["stop_reason"] = stop_reason_name(result.stop_reason);
     tokens_ += std::ssize(result.token_ids);
     canceled_ = canceled_ || result.stop_reason == StopReason::kCanceled;

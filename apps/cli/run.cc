@@ -105,9 +105,10 @@ int run(RunOptions& o, const InputFiles& inputs) {
   const ResolvedModel resolved = resolve_with_layers(o.model);
   apply_layers(resolved.layers, o.generation, o.common);
   finish(o.generation);  // of the values that are the source's
-  const EngineNeeds needs = {.context = o.generation.context,
-                             .kv_type = o.generation.kv_type,
-                             .sequences = std::min(std::ssize(prompts), o.batch.parallel)};
+  const EngineNeeds needs = {
+      .context = o.generation.context,
+      .kv_type = o.generation.kv_type,
+      .sequences = o.deterministic ? o.batch.parallel : std::min(std::ssize(prompts), o.batch.parallel)};
   const auto service = load_service(resolved, o.common,
                                     {.engine = needs,
                                      .deterministic = o.deterministic,

@@ -47,6 +47,32 @@ class Batch(TestCase):
                 for field in ("text", "token_ids", "prompt_tokens", "generated_tokens", "stop_reason"):
                     self.assertEqual(row[field], one[field], (parallel, row))
 
+    def test_drafts_change_no_token(self):
+        path = self.file("prompts.txt", "abc abc abc abc\nHello\nred blue red blue red\nx\n")
+        plain = self.rows_of(path)
+        for drafts in (["--lookup"], ["--draft", TINY_F16], ["--draft", TINY_F16, "--draft-tokens", "3"]):
+            for parallel in ("1", "3"):
+                drafted = self.rows_of(path, *drafts, "--parallel", parallel)
+                self.assertEqual([row["token_ids"] for row in drafted], [row["token_ids"] for row in plain], drafts)
+                self.assertGreater(sum(row["accepted_tokens"] for row in drafted), 0)
+
+    def rows_of(self, path, *arguments):
+        out = self.succeeds("run", TINY_F16, "--prompts", path, "--temperature", "0", "-n", "30", *arguments).out
+        return [json.loads(line) for line in out.decode().splitlines()]
+
+    def test_deterministic_rows_are_those_of_each_prompt_alone(self):
+        lines = [("word %d " % (i % 3)) * (1 + 37 * i % 60) for i in range(9)]
+        options = ["--temperature", "0.9", "--seed", "5", "-n", "12", "--deterministic", "--parallel", "4", "--ctx", "512"]
+        for worker in ("off", "on"):
+            environment = {"GABBRO_WORKER": worker}
+            together = self.succeeds("run", TINY_F16, "--prompts", self.file("all.txt", "\n".join(lines) + "\n"), *options,
+                                     environment=environment).out
+            rows = [json.loads(line) for line in together.decode().splitlines()]
+            for row, line in zip(rows, lines):
+                alone = self.succeeds("run", TINY_F16, "--prompts", self.file("one.txt", line + "\n"), *options,
+                                      environment=environment).out
+                self.assertEqual(json.loads(alone)["token_ids"], row["token_ids"], (worker, row["index"]))
+
     def test_one_document(self):
         path = self.file("prompts.txt", "a\nb\n{\n")
         result = gabbro("run", TINY_F16, "--prompts", path, "-n", "5", "--json")
