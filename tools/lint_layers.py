@@ -30,6 +30,7 @@ ALLOWED["convert"] -= {"train"}
 ALLOWED["engine"] |= {"formats", "jinja", "text"}
 ALLOWED["testgen"] = set(ALLOWED) | {"engine"}
 ALLOWED["report"] = {"base", "tensor", "backend", "formats", "models", "engine"}
+ALLOWED["server"] = {"base", "formats", "hub", "jinja", "text", "models", "convert", "engine"}
 ALLOWED["apps"] = set(ALLOWED)
 
 # The module that each public header belongs to: include/gabbro/ops/reduce.h to ops, and the headers that users name first

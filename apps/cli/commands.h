@@ -30,6 +30,7 @@ void add_tune(Command root);
 void add_fit(Command root);
 void add_devices(Command root);
 void add_doctor(Command root);
+void add_serve(Command root);
 void add_completion(Command root);
 void add_man(Command root);
 

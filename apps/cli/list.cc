@@ -11,9 +11,10 @@
 namespace gabbro::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 // Broken models are in a separate list, so that programs do not take them for models.
 void print_document(const std::vector<CachedModel>& models) {
-  using Json = nlohmann::ordered_json;
   Json document = {{"folder", models_folder()},
                    {"hub_folder", hub::cache_folder()},
                    {"models", Json::array()},

@@ -25,9 +25,9 @@ constexpr int kFailure = static_cast<int>(ErrorCode::kFailed);
 
 void add_commands(Command root) {
   for (const auto add :
-       {add_run,    add_pull,    add_list,       add_remove,     add_inspect, add_tokenize,   add_template, add_embed,
-        add_rerank, add_logits,  add_perplexity, add_convert,    add_imatrix, add_bench,      add_testgen,  add_tune,
-        add_fit,    add_devices, add_doctor,     add_completion, add_man,     add_report_part}) {
+       {add_run,    add_pull,   add_list,       add_remove,  add_inspect,    add_tokenize, add_template,   add_embed,
+        add_rerank, add_logits, add_perplexity, add_convert, add_imatrix,    add_bench,    add_testgen,    add_tune,
+        add_fit,    add_serve,  add_devices,    add_doctor,  add_completion, add_man,      add_report_part}) {
     add(root);
   }
 }

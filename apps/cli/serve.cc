@@ -1,0 +1,147 @@
+// `serve`: answers requests over HTTP.
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include "apps/cli/chat_template_argument.h"
+#include "apps/cli/commands.h"
+#include "apps/cli/options.h"
+#include "apps/cli/terminal.h"
+#include "src/base/error.h"
+#include "src/base/text_file.h"
+#include "src/server/models/local_models.h"
+#include "src/server/server.h"
+
+namespace gabbro::cli {
+namespace {
+
+constexpr size_t kMostKeyBytes = 1 << 20;
+
+struct ServeArguments {
+  CommonOptions common;
+  std::vector<std::string> models, hosts, allowed_hosts, allowed_origins, aliases;
+  int port = 11434;
+  std::string keys, budget, keep_alive = "300";
+  bool no_auth = false, any_model = false, strict = false;
+  int64_t context = 0;
+  std::optional<std::string> kv_type;
+  int64_t parallel = 4;
+  int64_t queue = 256;
+  int drain = 30;
+  std::string chat_template;
+};
+
+server::ServerOptions options_of(const ServeArguments& o) {
+  server::ServerOptions options;
+  if (!o.hosts.empty()) options.http.hosts = o.hosts;
+  options.http.port = o.port;
+  options.serves_without_key = o.no_auth;
+  options.access.allowed_hosts = o.allowed_hosts;
+  options.access.allowed_origins = o.allowed_origins;
+  if (!o.keys.empty()) options.access.keys = server::parse_keys(read_text_file(o.keys, kMostKeyBytes), o.keys);
+  options.service.version = GABBRO_VERSION;
+  options.service.strict_requests = o.strict;
+  options.models.queue_limit = static_cast<size_t>(o.queue);
+  options.models.serves_any_name = o.any_model;
+  if (!o.budget.empty()) options.models.memory = parse_size(o.budget, "--models-memory");
+  const double seconds = std::strtod(o.keep_alive.c_str(), nullptr);
+  options.models.keep_alive = seconds < 0 ? server::kForever : server::KeepAlive(static_cast<int64_t>(seconds * 1000));
+  for (const std::string& alias : o.aliases) {
+    const size_t equals = alias.find('=');
+    if (equals == 0 || equals == std::string::npos)
+      throw bad_input("--alias: '{}' is not of the form NAME=MODEL", alias);
+    options.models.aliases.emplace_back(alias.substr(0, equals), alias.substr(equals + 1));
+  }
+  if (o.common.log_level != "error") options.models.on_notice = [](const std::string& line) { report("note", line); };
+  if (o.common.verbose()) options.log = [](const std::string& line) { say(printable(line) + "\n"); };
+  return options;
+}
+
+// Signals that end the server are taken by one thread, and no system call of others is interrupted by them.
+sigset_t block_signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+int run(ServeArguments& o) {
+  const server::ServerOptions options = options_of(o);
+  const sigset_t signals = block_signals();
+  server::LocalModelOptions models{.load = load_options(o.common, o.context, o.kv_type),
+                                   .worker_command = {"/proc/self/exe", kWorkerCommand},
+                                   .on_notice = options.models.on_notice};
+  models.load.sequences = o.parallel;
+  if (!o.chat_template.empty())
+    models.load.chat_template = std::make_shared<const text::ChatTemplate>(read_template_argument(o.chat_template));
+  auto source = std::make_unique<server::LocalModels>(std::move(models), o.models);
+  std::vector<std::string> named;
+  for (const server::ModelEntry& entry : source->named()) named.push_back(entry.id);
+  server::Server server(options, std::move(source));
+  server.start();
+  for (const std::string& name : named) server.load(name);
+  for (const std::string& address : server.addresses()) say(fmt::format("listening on http://{}\n", address));
+  int signal = 0;
+  sigwait(&signals, &signal);
+  std::atomic<bool> hurry = false;
+  std::thread second([&] {
+    int again = 0;
+    if (sigwait(&signals, &again) == 0) hurry = true;
+  });
+  if (o.common.log_level != "error") report("note", "the server ends its requests; a second signal ends it at once");
+  server.drain(std::chrono::seconds(o.drain), hurry);
+  pthread_kill(second.native_handle(), SIGTERM);
+  second.join();
+  return 0;
+}
+
+}  // namespace
+
+void add_serve(Command root) {
+  Command command = root.subcommand("serve", "Answer requests over HTTP, in the dialects of OpenAI and Ollama");
+  const auto o = std::make_shared<ServeArguments>();
+  command
+      .option("MODEL", o->models, "Models that are loaded at once and stay; others are loaded when they are asked for")
+      .optional()
+      .file(FileUse::kModel);
+  command.option("--host", o->hosts, "IP address to listen on; may be repeated")
+      .placeholder("ADDRESS")
+      .default_text("127.0.0.1 and ::1");
+  command.number("--port", o->port, "Port to listen on; 0: any free one").range(0, 65535);
+  command.option("--keys", o->keys, "File of API keys, one a line: KEY, NAME:KEY or NAME:SHA256")
+      .placeholder("FILE")
+      .file(FileUse::kInput);
+  command.flag("--no-auth", o->no_auth, "Ask for no key, also on addresses that others can reach");
+  command
+      .option("--allowed-hosts", o->allowed_hosts, "Host name by which requests may name the server; may be repeated")
+      .placeholder("NAME");
+  command.option("--allowed-origins", o->allowed_origins, "Origin of web pages that may use it; may be repeated")
+      .placeholder("ORIGIN");
+  command.option("--alias", o->aliases, "Another name of a model; may be repeated").placeholder("NAME=MODEL");
+  command.flag("--any-model", o->any_model, "The only loaded model answers for any name");
+  command.flag("--strict-requests", o->strict, "Refuse fields that are not known");
+  add_context(command, o->context);
+  add_kv_type(command, o->kv_type);
+  command.number("--parallel", o->parallel, "Requests that a model computes together").range(1, 1024);
+  command.number("--queue", o->queue, "Requests that may wait for a model; others get 503").range(0, 1 << 20);
+  command.option("--keep-alive", o->keep_alive, "Seconds that a model stays after its last request; below 0: for ever")
+      .placeholder("SECONDS");
+  command.option("--models-memory", o->budget, "Memory of all loaded models together").placeholder("SIZE");
+  command
+      .option("--chat-template", o->chat_template, "Template for all models, a file or a name, in place of their own")
+      .placeholder("FILE|NAME");
+  command.number("--drain", o->drain, "Seconds that requests have to end after a signal").range(0, 3600);
+  add_device_options(command, o->common);
+  add_memory_options(command, o->common);
+  add_check_weights(command, o->common);
+  add_quantize(command, o->common);
+  add_output_options(command, o->common);
+  command.example("gabbro serve smollm2-135m-instruct-q4_1");
+  command.example("gabbro serve MODEL --host 0.0.0.0 --keys keys.txt --port 8080");
+  command.runs([o] { return run(*o); });
+}
+
+}  // namespace gabbro::cli

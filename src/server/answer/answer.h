@@ -1,0 +1,126 @@
+// The answer to one request that generates text, from its first token to the client: streamed or whole, in the form of
+// a dialect.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/server/answer/thoughts.h"
+#include "src/server/api_error.h"
+#include "src/server/models/model_registry.h"
+
+namespace gabbro::server {
+
+// One of the texts of an answer, when it has ended.
+struct Choice {
+  std::string thought, text;
+  GenerateResult result{};
+  const char* finish_reason() const;  // "stop" or "length"
+};
+
+struct AnswerTotals {
+  int64_t prompt_tokens = 0;  // of each prompt once
+  int64_t cached_tokens = 0;
+  int64_t generated_tokens = 0;
+  double prefill_seconds = 0, decode_seconds = 0;  // of the longest choice
+  double total_seconds = 0;                        // since the request came
+  double load_seconds = 0;
+};
+
+// The form of an answer. All functions are called by one thread at a time.
+class AnswerWriter {
+ public:
+  virtual ~AnswerWriter() = default;
+  // Of a stream: bytes for the client, or nothing.
+  virtual std::string begin() { return {}; }
+  virtual std::string text(size_t choice, std::string_view text, bool is_thought) = 0;
+  virtual std::string finished(size_t choice, const Choice& result) = 0;
+  virtual std::string end(const std::vector<Choice>& choices, const AnswerTotals& totals) = 0;
+  virtual std::string failed(const ApiError& error) = 0;
+  virtual std::string ping(size_t place) = 0;  // in the queue; 0: it does not wait
+  virtual const char* content_type() const = 0;
+  // Of an answer that is not streamed.
+  virtual Json whole(const std::vector<Choice>& choices, const AnswerTotals& totals) = 0;
+};
+
+struct AnswerRequest {
+  std::vector<GenerationRequest> requests;  // one for each choice
+  size_t choices_per_prompt = 1;
+  bool streams = false;
+  ThoughtSplitter::Mode thoughts = ThoughtSplitter::Mode::kOff;
+  std::unique_ptr<AnswerWriter> writer;
+  double load_seconds = 0;
+  std::function<void(const AnswerTotals&)> on_end{};  // of an answer that is whole
+};
+
+struct AnswerLimits {
+  size_t unsent_bytes = 256 << 10;  // that wait for a client which does not read; beyond them its request ends
+  std::chrono::milliseconds first_ping{1'000}, ping{15'000};
+  std::chrono::milliseconds request_time{3'600'000};
+};
+
+class Answer final : public std::enable_shared_from_this<Answer> {
+ public:
+  // `post` runs a task on another thread.
+  Answer(std::shared_ptr<Exchange> exchange, ModelRegistry::LeaseHandle lease, AnswerRequest request,
+         AnswerLimits limits, std::function<void(std::function<void()>)> post);
+  ~Answer();
+
+  // Throws ApiError for requests that cannot be; then nothing was sent.
+  void start();
+  void tick();  // about twice a second: pings, time limit
+  // Ends it with an error.
+  void cancel(const ApiError& reason);
+  bool is_over() const { return over_; }
+
+ private:
+  class Sink;
+  struct Event {
+    enum class Kind { kText, kFinished, kFailed } kind;
+    size_t choice;
+    std::string text{};
+    GenerateResult result{};
+    std::optional<Error> error{};
+  };
+  struct Part {
+    explicit Part(ThoughtSplitter::Mode mode) : splitter(mode) {}
+    ThoughtSplitter splitter;
+    Choice choice{};
+    bool ended = false;
+  };
+
+  void take(Event event);  // by the model's thread
+  void schedule_if_needed();
+  void drain();
+  std::string write(Event& event);
+  std::string write_pieces(size_t choice, const std::vector<AnswerPiece>& pieces);
+  void finish(std::string out);
+  void fail(const ApiError& error, std::string out);
+  AnswerTotals totals() const;
+  std::vector<Choice> choices() const;
+  void cancel_jobs();
+  void close();
+
+  const std::shared_ptr<Exchange> exchange_;
+  ModelRegistry::LeaseHandle lease_;
+  AnswerRequest request_;
+  const AnswerLimits limits_;
+  const std::function<void(std::function<void()>)> post_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::vector<Part> parts_;  // of drain()
+  std::atomic<bool> over_ = false;
+
+  std::mutex mutex_;  // of all below
+  std::vector<ModelRunner::JobHandle> jobs_;
+  std::vector<Event> events_;
+  size_t text_bytes_ = 0;  // of events_
+  bool scheduled_ = false;
+  std::optional<ApiError> reason_;  // of a cancellation
+  std::chrono::steady_clock::time_point last_write_ = start_, last_ping_{};
+};
+
+}  // namespace gabbro::server

@@ -1,0 +1,94 @@
+#include "src/server/answer/ollama_writer.h"
+
+#include <cmath>
+
+#include "src/server/service.h"
+
+namespace gabbro::server {
+namespace {
+
+std::string json_line(const Json& line) { return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+class OllamaWriter final : public AnswerWriter {
+ public:
+  explicit OllamaWriter(OllamaForm form) : form_(std::move(form)) {}
+
+  const char* content_type() const override { return "application/x-ndjson"; }
+
+  std::string text(size_t, std::string_view text, bool is_thought) override {
+    Json line = head();
+    is_thought ? add_text(line, "", text) : add_text(line, text, "");
+    line["done"] = false;
+    return json_line(line);
+  }
+
+  std::string finished(size_t, const Choice&) override { return {}; }
+
+  std::string end(const std::vector<Choice>& choices, const AnswerTotals& totals) override {
+    Json line = head();
+    add_text(line, "", "");
+    add_end(line, choices.front(), totals);
+    return json_line(line);
+  }
+
+  std::string failed(const ApiError& error) override { return json_line(error_json(error, Dialect::kOllama)); }
+
+  // A line would be taken for a piece of the answer.
+  std::string ping(size_t) override { return {}; }
+
+  Json whole(const std::vector<Choice>& choices, const AnswerTotals& totals) override {
+    Json answer = head();
+    add_text(answer, choices.front().text, choices.front().thought);
+    add_end(answer, choices.front(), totals);
+    return answer;
+  }
+
+ private:
+  Json head() const { return {{"model", form_.model}, {"created_at", rfc3339_now()}}; }
+
+  void add_text(Json& line, std::string_view text, std::string_view thought) const {
+    Json& target = form_.is_chat ? line["message"] : line;
+    if (form_.is_chat) target["role"] = "assistant";
+    target[form_.is_chat ? "content" : "response"] = text;
+    if (!thought.empty()) target["thinking"] = thought;
+  }
+
+  void add_end(Json& line, const Choice& choice, const AnswerTotals& totals) const {
+    line["done"] = true;
+    line["done_reason"] = choice.finish_reason();
+    if (!form_.is_chat) {
+      line["context"] = form_.prompt;
+      for (const int32_t token : choice.result.token_ids) line["context"].push_back(token);
+    }
+    line["total_duration"] = nanoseconds(totals.total_seconds);
+    line["load_duration"] = nanoseconds(totals.load_seconds);
+    line["prompt_eval_count"] = totals.prompt_tokens;
+    line["prompt_eval_duration"] = nanoseconds(totals.prefill_seconds);
+    line["eval_count"] = totals.generated_tokens;
+    line["eval_duration"] = nanoseconds(totals.decode_seconds);
+  }
+
+  const OllamaForm form_;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerWriter> make_ollama_writer(OllamaForm form) {
+  return std::make_unique<OllamaWriter>(std::move(form));
+}
+
+Json ollama_load_answer(const OllamaForm& form, const char* reason) {
+  Json answer = {{"model", form.model}, {"created_at", rfc3339_now()}};
+  if (form.is_chat) {
+    answer["message"] = {{"role", "assistant"}, {"content", ""}};
+  } else {
+    answer["response"] = "";
+  }
+  answer["done"] = true;
+  answer["done_reason"] = reason;
+  return answer;
+}
+
+int64_t nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+
+}  // namespace gabbro::server

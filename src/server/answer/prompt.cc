@@ -1,0 +1,157 @@
+#include "src/server/answer/prompt.h"
+
+#include <fmt/format.h>
+
+#include "src/engine/model_text.h"
+#include "src/server/answer/thoughts.h"
+#include "src/text/chat/chat_prompt.h"
+
+namespace gabbro::server {
+namespace {
+
+constexpr size_t kMostMessages = 10'000, kMostParts = 1'000, kMostVariables = 64;
+
+std::string text_of_parts(const Json& parts, const std::string& path) {
+  std::string text;
+  if (parts.size() > kMostParts) throw invalid_field(path, fmt::format("has more than {} parts", kMostParts));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Fields part(parts[i], fmt::format("{}[{}]", path, i));
+    const std::string type = part.text("type").value_or("text");
+    if (type == "refusal") {
+      text += part.required_text("refusal");
+    } else if (type == "text" || type == "input_text" || type == "output_text") {
+      text += part.required_text("text");
+    } else {
+      throw unsupported(part.path_of("type"), fmt::format("parts of the type '{}' are not supported", type));
+    }
+  }
+  return text;
+}
+
+Json read_message(const Json& given, const std::string& path) {
+  Fields fields(given, path);
+  std::string role = fields.required_text("role");
+  if (role == "developer") role = "system";
+  if (role != "system" && role != "user" && role != "assistant" && role != "tool" && role != "function")
+    fields.refuse("role", fmt::format("'{}' is no role", role));
+  Json message = {{"role", role}};
+  const Json* const content = fields.find("content");
+  const Json* const calls = fields.array("tool_calls", kMostParts);
+  if (content == nullptr) {
+    if (role != "assistant")
+      throw ApiError(400, fields.path_of("content") + ": is required", "missing_required_parameter",
+                     fields.path_of("content"));
+    message["content"] = "";
+  } else if (content->is_string()) {
+    message["content"] = *content;
+  } else if (content->is_array()) {
+    message["content"] = text_of_parts(*content, fields.path_of("content"));
+  } else {
+    fields.refuse("content", fmt::format("expected a string or an array, got {}", kind_of(*content)));
+  }
+  if (calls != nullptr && !calls->empty()) message["tool_calls"] = *calls;
+  if (const Json* const images = fields.array("images", kMostParts); images != nullptr && !images->empty())
+    throw unsupported(fields.path_of("images"), "images are not supported");
+  for (const char* const name : {"name", "tool_call_id", "tool_name", "refusal"}) {
+    if (auto text = fields.text(name)) message[name] = *text;
+  }
+  for (const char* const name : {"reasoning_content", "reasoning", "thinking"}) {
+    if (auto text = fields.text(name)) message["reasoning_content"] = *text;
+  }
+  return message;
+}
+
+}  // namespace
+
+Json read_messages(Fields& fields) {
+  const Json* const given = fields.array("messages", kMostMessages);
+  if (given == nullptr) throw ApiError(400, "messages: is required", "missing_required_parameter", "messages");
+  Json messages = Json::array();
+  for (size_t i = 0; i < given->size(); ++i)
+    messages.push_back(read_message((*given)[i], fmt::format("messages[{}]", i)));
+  return messages;
+}
+
+Json with_modelfile(const LoadedModel& model, Json messages) {
+  if (model.layers == nullptr) return messages;
+  Json all = Json::array();
+  const bool has_system = !messages.empty() && messages[0]["role"] == "system";
+  if (!has_system && !model.layers->system.empty())
+    all.push_back({{"role", "system"}, {"content", model.layers->system}});
+  for (const auto& [role, content] : model.layers->messages) all.push_back({{"role", role}, {"content", content}});
+  for (Json& message : messages) all.push_back(std::move(message));
+  return all;
+}
+
+Json read_template_variables(Fields& fields) {
+  Json variables = Json::object();
+  if (const auto effort = fields.text("reasoning_effort")) {
+    variables["reasoning_effort"] = *effort;
+    if (*effort == "none") variables["enable_thinking"] = false;
+  }
+  if (const Json* const think = fields.find("think")) {
+    if (think->is_boolean()) {
+      variables["enable_thinking"] = think->get<bool>();
+    } else if (think->is_string()) {
+      variables["enable_thinking"] = true;
+      variables["reasoning_effort"] = *think;
+    } else {
+      fields.refuse("think", fmt::format("expected true, false or a level, got {}", kind_of(*think)));
+    }
+  }
+  const Json* const given = fields.find("chat_template_kwargs");
+  if (given == nullptr) return variables;
+  if (!given->is_object())
+    fields.refuse("chat_template_kwargs", fmt::format("expected an object, got {}", kind_of(*given)));
+  if (given->size() > kMostVariables) fields.refuse("chat_template_kwargs", "has too many members");
+  for (const auto& [name, value] : given->items()) {
+    if (value.is_structured())
+      fields.refuse("chat_template_kwargs." + name, "expected a string, a number or a boolean");
+    variables[name] = value;
+  }
+  return variables;
+}
+
+ChatPromptTokens render_chat(const LoadedModel& model, const Json& messages, const Json& variables) {
+  const text::ChatTemplate* const used = model.generator->chat_template();
+  const text::Tokenizer& tokenizer = model.generator->tokenizer();
+  if (used == nullptr)
+    throw ApiError(
+        400,
+        "the model has no chat template; gabbro serve --chat-template gives it one, and /v1/completions needs none",
+        "unsupported_model", "model");
+  if (messages.empty()) throw invalid_field("messages", "is empty");
+  Json all = template_variables(tokenizer);
+  for (const auto& [name, value] : variables.items()) all[name] = value;
+  const text::ChatPrompt prompt = text::render_prompt(*used, messages, nullptr, true, all);
+  text::require_user_text(prompt, messages);
+  return {.tokens = encode_prompt(tokenizer, prompt.text),
+          .text = prompt.text.bytes(),
+          .thoughts_open = ends_with_open_thought(prompt.text.bytes())};
+}
+
+void check_length(size_t prompt_tokens, int64_t context) {
+  if (static_cast<int64_t>(prompt_tokens) <= context) return;
+  ApiError error(400,
+                 fmt::format("the prompt has {} tokens, more than the context of {} holds", prompt_tokens, context),
+                 "context_length_exceeded", "messages");
+  error.extra = {{"n_prompt_tokens", prompt_tokens}, {"n_ctx", context}};
+  throw error;
+}
+
+std::vector<int32_t> read_token_ids(const Json& ids, const std::string& field, int64_t vocabulary) {
+  std::vector<int32_t> tokens;
+  tokens.reserve(ids.size());
+  for (const Json& id : ids) {
+    if (!id.is_number_integer()) throw invalid_field(field, fmt::format("expected token ids, got {}", kind_of(id)));
+    const bool is_large = id.is_number_unsigned() && id.get<uint64_t>() > INT32_MAX;
+    const int64_t value = is_large ? -1 : id.get<int64_t>();
+    if (value < 0 || value >= vocabulary)
+      throw invalid_field(field,
+                          fmt::format("token {} is outside of the vocabulary of {} tokens", id.dump(), vocabulary));
+    tokens.push_back(static_cast<int32_t>(value));
+  }
+  return tokens;
+}
+
+}  // namespace gabbro::server

@@ -1,0 +1,36 @@
+// From the messages of a request to the tokens of a prompt.
+#pragma once
+
+#include <vector>
+
+#include "src/server/json/request_json.h"
+#include "src/server/models/model_source.h"
+
+namespace gabbro::server {
+
+struct ChatPromptTokens {
+  std::vector<int32_t> tokens;
+  std::string text;            // as the template made it
+  bool thoughts_open = false;  // it ends with an open tag of thoughts
+};
+
+// The messages of OpenAI or Ollama in the form that templates read: content as one text, "developer" as "system".
+// Throws ApiError that names the message and the field.
+Json read_messages(Fields& fields);
+
+// Adds what a Modelfile says: its system message where `messages` have none, and its messages before them.
+Json with_modelfile(const LoadedModel& model, Json messages);
+
+// Fields that a template reads: reasoning_effort, chat_template_kwargs, think.
+Json read_template_variables(Fields& fields);
+
+// Throws ApiError where the model has no template, or the template refuses the messages.
+ChatPromptTokens render_chat(const LoadedModel& model, const Json& messages, const Json& variables);
+
+// Throws ApiError 400 context_length_exceeded for a prompt that leaves no room in `context` tokens.
+void check_length(size_t prompt_tokens, int64_t context);
+
+// Token ids of a JSON array. Throws ApiError that names `field`.
+std::vector<int32_t> read_token_ids(const Json& ids, const std::string& field, int64_t vocabulary);
+
+}  // namespace gabbro::server

@@ -1,0 +1,227 @@
+#include "src/server/answer/sampling_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "src/engine/sampling_defaults.h"
+#include "src/text/tokenizer.h"
+
+namespace gabbro::server {
+namespace {
+
+constexpr int64_t kMostInt = std::numeric_limits<int>::max();
+constexpr double kMostTemperature = 2, kMostPenalty = 2, kMostBias = 100;
+
+void read(Fields& fields, const char* name, float& value, double least, double most) {
+  if (const auto given = fields.number(name, least, most)) value = static_cast<float>(*given);
+}
+
+void read(Fields& fields, const char* name, int& value, int64_t least, int64_t most) {
+  if (const auto given = fields.integer(name, least, most)) value = static_cast<int>(*given);
+}
+
+// Names that all dialects share.
+void read_common(Fields& fields, SamplerOptions& sampler) {
+  read(fields, "temperature", sampler.temperature, 0, kMostTemperature);
+  read(fields, "top_p", sampler.top_p, 0, 1);
+  read(fields, "min_p", sampler.min_p, 0, 1);
+  read(fields, "typical_p", sampler.typical_p, 0, 1);
+  if (const auto top_k = fields.integer("top_k", -1, kMostInt))
+    sampler.top_k = static_cast<int>(std::max<int64_t>(0, *top_k));
+  read(fields, "repeat_penalty", sampler.repeat_penalty, 0.01, 100);
+  read(fields, "repetition_penalty", sampler.repeat_penalty, 0.01, 100);
+  read(fields, "frequency_penalty", sampler.frequency_penalty, -kMostPenalty, kMostPenalty);
+  read(fields, "presence_penalty", sampler.presence_penalty, -kMostPenalty, kMostPenalty);
+  read(fields, "repeat_last_n", sampler.penalty_window, -1, kMostInt);
+  read(fields, "mirostat", sampler.mirostat, 0, 2);
+  read(fields, "mirostat_tau", sampler.mirostat_tau, 0, 100);
+  read(fields, "mirostat_eta", sampler.mirostat_eta, 0, 1);
+  read(fields, "dry_multiplier", sampler.dry_multiplier, 0, 100);
+  read(fields, "dry_base", sampler.dry_base, 1, 100);
+  read(fields, "dry_allowed_length", sampler.dry_allowed_length, 0, kMostInt);
+  if (const auto breakers = fields.texts("dry_sequence_breakers", 64)) sampler.dry_sequence_breakers = *breakers;
+  read(fields, "xtc_probability", sampler.xtc_probability, 0, 1);
+  read(fields, "xtc_threshold", sampler.xtc_threshold, 0, 1);
+  if (const auto seed =
+          fields.integer("seed", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()))
+    sampler.seed = seed_of(*seed);
+}
+
+void read_stops(Fields& fields, std::vector<std::string>& stops) {
+  const auto given = fields.texts("stop", kMostStops);
+  if (!given) return;
+  stops.clear();
+  for (const std::string& stop : *given) {
+    if (stop.size() > kLongestStop) fields.refuse("stop", fmt::format("a text is longer than {} bytes", kLongestStop));
+    if (stop.empty()) fields.refuse("stop", "a text is empty");
+    stops.push_back(stop);
+  }
+}
+
+float bias_of(const Fields& fields, const Json& value) {
+  if (value.is_boolean() && !value.get<bool>()) return -std::numeric_limits<float>::infinity();
+  if (!value.is_number()) fields.refuse("logit_bias", fmt::format("expected a number, got {}", kind_of(value)));
+  const double bias = value.get<double>();
+  if (!(std::abs(bias) <= kMostBias))
+    fields.refuse("logit_bias", fmt::format("{} is out of range, expected -100 to 100", value.dump()));
+  return static_cast<float>(bias);
+}
+
+// {"id": bias}, or [[id, bias], ["text", bias], [id, false]] as llama.cpp has it.
+void read_logit_bias(Fields& fields, const text::Tokenizer& tokenizer, SamplerOptions& sampler) {
+  const Json* const given = fields.find("logit_bias");
+  if (given == nullptr) return;
+  const auto add = [&](int64_t id, float bias) {
+    if (id < 0 || id >= tokenizer.size())
+      fields.refuse("logit_bias",
+                    fmt::format("token {} is outside of the vocabulary of {} tokens", id, tokenizer.size()));
+    sampler.logit_bias.emplace_back(static_cast<int32_t>(id), bias);
+  };
+  if (given->is_object()) {
+    for (const auto& [key, value] : given->items()) {
+      int64_t id = -1;
+      const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+      if (error != std::errc() || end != key.data() + key.size())
+        fields.refuse("logit_bias", fmt::format("'{}' is not a token id", key));
+      add(id, bias_of(fields, value));
+    }
+    return;
+  }
+  if (!given->is_array()) fields.refuse("logit_bias", fmt::format("expected an object, got {}", kind_of(*given)));
+  for (const Json& pair : *given) {
+    if (!pair.is_array() || pair.size() != 2) fields.refuse("logit_bias", "expected pairs of a token and a bias");
+    const float bias = bias_of(fields, pair[1]);
+    if (pair[0].is_string()) {
+      const text::EncodeOptions plain{.add_special = false, .parse_special = false};
+      for (const int32_t id : tokenizer.encode(pair[0].get_ref<const std::string&>(), plain)) add(id, bias);
+    } else if (pair[0].is_number_integer()) {
+      add(pair[0].get<int64_t>(), bias);
+    } else {
+      fields.refuse("logit_bias", "expected a token id or a text");
+    }
+  }
+}
+
+// PARAMETER lines of a Modelfile, without those that do not concern a request.
+void apply_parameters(const LoadedModel& model, GenerateOptions& options) {
+  if (model.layers == nullptr) return;
+  Json parameters = Json::object();
+  for (const auto& [name, value] : model.layers->parameters.items()) {
+    if (name != "stop") parameters[name] = value;
+  }
+  Fields fields(parameters);
+  read_common(fields, options.sampler);
+  const auto stop = model.layers->parameters.find("stop");
+  if (stop == model.layers->parameters.end()) return;
+  for (const Json& text : stop->is_array() ? *stop : Json::array({*stop})) {
+    if (text.is_string() && !text.get_ref<const std::string&>().empty())
+      options.stop.push_back(text.get<std::string>());
+  }
+}
+
+void apply_model_defaults(const LoadedModel& model, SamplerOptions& sampler) {
+  for (const SamplingDefault& setting : model.generator->sampling_defaults().values) setting.apply(sampler);
+}
+
+}  // namespace
+
+uint64_t seed_of(int64_t seed) {
+  constexpr uint64_t kZero = uint64_t{1} << 63;  // the sampler takes 0 for a random one
+  if (seed < 0) return 0;
+  return seed == 0 ? kZero : static_cast<uint64_t>(seed);
+}
+
+SamplerOptions openai_defaults(const LoadedModel& model) {
+  SamplerOptions sampler{.temperature = 1, .top_k = 0, .top_p = 1, .min_p = 0, .penalty_window = -1};
+  apply_model_defaults(model, sampler);
+  return sampler;
+}
+
+GenerateOptions ollama_defaults(const LoadedModel& model) {
+  GenerateOptions options{.sampler = {.temperature = 0.8f, .top_k = 40, .top_p = 0.9f, .min_p = 0}};
+  apply_parameters(model, options);
+  return options;
+}
+
+GenerateOptions read_openai_sampling(Fields& fields, const LoadedModel& model) {
+  GenerateOptions options{.sampler = openai_defaults(model)};
+  apply_parameters(model, options);
+  read_common(fields, options.sampler);
+  read_stops(fields, options.stop);
+  const text::Tokenizer& tokenizer = model.generator->tokenizer();
+  read_logit_bias(fields, tokenizer, options.sampler);
+  if (const Json* const ids = fields.array("stop_token_ids", kMostStops)) {
+    for (const Json& id : *ids) {
+      if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() >= tokenizer.size())
+        fields.refuse("stop_token_ids", fmt::format("{} is not a token id", id.dump()));
+      options.stop.emplace_back(tokenizer.piece(id.get<int32_t>()));
+    }
+  }
+  options.ignore_end = fields.boolean_or("ignore_eos", false);
+  return options;
+}
+
+GenerateOptions read_ollama_options(std::optional<Fields> options, const LoadedModel& model, int64_t& context) {
+  GenerateOptions result = ollama_defaults(model);
+  context = 0;
+  if (!options) return result;
+  read_common(*options, result.sampler);
+  read_stops(*options, result.stop);
+  if (const auto count = options->integer("num_predict", -2, kMostTokens))
+    result.max_tokens = *count < 0 ? -1 : static_cast<int>(*count);
+  context = options->integer("num_ctx", 0, kMostTokens).value_or(0);
+  return result;
+}
+
+void refuse_unsupported(Fields& fields) {
+  const Json* const tools = fields.array("tools", 512);
+  const Json* const choice = fields.find("tool_choice");
+  const bool may_call = choice == nullptr || !choice->is_string() || choice->get_ref<const std::string&>() != "none";
+  if (tools != nullptr && !tools->empty() && may_call)
+    throw unsupported("tools", "calls of tools are not supported; tool_choice \"none\" answers without them");
+  const Json* const functions = fields.find("functions");
+  if (functions != nullptr && !functions->empty())
+    throw unsupported("functions", "calls of functions are not supported");
+  if (auto format = fields.object("response_format"); format && format->text("type").value_or("text") != "text")
+    throw unsupported("response_format", "only the type \"text\" is supported");
+  if (const Json* const modalities = fields.find("modalities");
+      modalities != nullptr && *modalities != Json::array({"text"}))
+    throw unsupported("modalities", "only [\"text\"] is supported");
+  if (fields.integer("min_tokens", 0, kMostTokens).value_or(0) > 0)
+    throw unsupported("min_tokens", "a least number of tokens is not supported");
+  if (fields.boolean("logprobs").value_or(false)) throw unsupported("logprobs", "probabilities are not supported");
+  if (fields.integer("top_logprobs", 0, 20)) throw unsupported("top_logprobs", "probabilities are not supported");
+  for (const char* const name :
+       {"audio", "web_search_options", "grammar", "json_schema", "structured_outputs", "guided_json", "guided_regex",
+        "guided_choice", "guided_grammar", "chat_template", "previous_response_id"}) {
+    if (fields.has(name)) throw unsupported(name, "is not supported");
+  }
+  fields.ignore({"tool_choice",
+                 "function_call",
+                 "parallel_tool_calls",
+                 "store",
+                 "user",
+                 "metadata",
+                 "service_tier",
+                 "safety_identifier",
+                 "prompt_cache_key",
+                 "prediction",
+                 "verbosity",
+                 "cache_prompt",
+                 "id_slot",
+                 "skip_special_tokens",
+                 "add_generation_prompt",
+                 "return_progress",
+                 "timings_per_token",
+                 "ttl",
+                 "priority",
+                 "cache_salt",
+                 "moderation",
+                 "n_probs"});
+}
+
+}  // namespace gabbro::server

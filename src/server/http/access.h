@@ -1,0 +1,47 @@
+// Who may use the server: hosts, origins and API keys. Pure: decides by the head of a request.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/server/api_error.h"
+
+namespace gabbro::server {
+
+struct ApiKey {
+  std::string name;
+  std::string sha256;  // 64 lower-case hexadecimal digits
+};
+
+// One key a line: "name:SHA256", "name:KEY" or "KEY" (its name is "line N"); "#" begins a comment. Throws bad_input
+// that names file and line: a key shorter than 16 characters, a name that is there twice.
+std::vector<ApiKey> parse_keys(std::string_view text, const std::string& file);
+
+struct AccessOptions {
+  bool is_loopback = true;                   // the server listens on loopback addresses only
+  std::vector<std::string> allowed_hosts;    // names besides the loopback's
+  std::vector<std::string> allowed_origins;  // "https://chat.example"; they get CORS headers
+  std::vector<ApiKey> keys;                  // none: no key is asked for
+};
+
+class Access {
+ public:
+  explicit Access(AccessOptions options);
+
+  // Nothing where the request may go on; then request.key_name is set. Preflight requests of allowed origins are
+  // answered.
+  std::optional<Response> check(HttpRequest& request) const;
+  // Of the answer to a request of an allowed origin.
+  Headers cors_headers(const HttpRequest& request) const;
+
+ private:
+  bool allows_host(std::string_view host) const;
+  bool allows_origin(const HttpRequest& request, std::string_view origin) const;
+  std::optional<ApiError> refusal(HttpRequest& request) const;
+
+  AccessOptions options_;
+};
+
+}  // namespace gabbro::server

@@ -1,0 +1,133 @@
+// One connection of a client. Private to src/server/http: the only header that includes Boost.
+#pragma once
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <optional>
+
+#include "src/server/http/http_server.h"
+
+namespace gabbro::server {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+
+class ConnectionExchange;
+
+// What all connections of a server share.
+struct ConnectionShared {
+  HttpLimits limits;
+  HttpHandlers handlers;
+  asio::thread_pool pool;
+  std::atomic<bool> draining = false;
+
+  ConnectionShared(const HttpOptions& options, HttpHandlers given)
+      : limits(options.limits), handlers(std::move(given)), pool(static_cast<size_t>(options.pool_threads)) {}
+};
+
+class Connection final : public std::enable_shared_from_this<Connection> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // `closed` is called once.
+  Connection(asio::ip::tcp::socket socket, std::string peer, std::shared_ptr<ConnectionShared> shared,
+             std::function<void()> closed);
+  ~Connection();
+
+  void start();
+  void refuse_at_once(int status, const std::string& message);  // in place of start()
+  void close_if_idle();
+  void close_now();
+
+  // Of its exchange.
+  void respond(Response response);
+  void begin(Response head);
+  void write(std::string data);
+  void end();
+  asio::any_io_executor executor() { return socket_.get_executor(); }
+  ConnectionShared& shared() { return *shared_; }
+
+ private:
+  enum class Phase { kIdle, kHeader, kBody, kHandled, kLingering, kClosed };
+
+  void read();
+  void received(size_t bytes);
+  void process();
+  void on_header();
+  void dispatch();
+  void refuse(int status, const std::string& message);
+  void send_response(Response response);
+  std::string head_of(const Response& response, bool streamed);
+  void push(std::string data);
+  void write_some();
+  void on_written();
+  void answered();
+  void tick();
+  void on_tick();
+  void enter(Phase phase);
+  void close();
+
+  asio::ip::tcp::socket socket_;
+  asio::steady_timer timer_;
+  std::string peer_;
+  std::shared_ptr<ConnectionShared> shared_;
+  std::function<void()> closed_;
+
+  Phase phase_ = Phase::kIdle;
+  Clock::time_point phase_start_ = Clock::now();
+  bool reading_ = false;
+  beast::flat_buffer input_;
+  std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
+  size_t window_bytes_ = 0;  // of a body, since `window_start_`
+  Clock::time_point window_start_{};
+
+  HttpRequest request_;
+  Clock::time_point request_start_{};
+  std::shared_ptr<ConnectionExchange> exchange_;
+  int status_ = 0;
+  bool keeps_alive_ = false, chunked_ = false, is_head_ = false, ending_ = false, streaming_ = false;
+  std::string outgoing_, sending_;
+  size_t sent_ = 0;  // of sending_
+  Clock::time_point progress_{};
+};
+
+class ConnectionExchange final : public Exchange, public std::enable_shared_from_this<ConnectionExchange> {
+ public:
+  ConnectionExchange(std::shared_ptr<Connection> connection, HttpRequest request)
+      : connection_(std::move(connection)), request_(std::move(request)) {}
+
+  const HttpRequest& request() const override { return request_; }
+  void respond(Response response) override;
+  void begin(Response head) override;
+  void write(std::string data) override;
+  void end() override;
+  void abort() override;
+  size_t unsent() const override { return unsent_; }
+  bool is_gone() const override { return gone_; }
+  void on_sent(std::function<void()> callback) override;
+  void on_gone(std::function<void()> callback) override;
+
+  // Of its connection.
+  void sent(size_t bytes, bool all);
+  void leave();    // the client has left
+  void release();  // the answer is over: drops the callbacks
+
+ private:
+  template <class Call>
+  void pass(Call call);
+
+  const std::shared_ptr<Connection> connection_;
+  const HttpRequest request_;
+  std::atomic<size_t> unsent_ = 0;
+  std::atomic<bool> gone_ = false;
+  std::mutex mutex_;
+  std::function<void()> sent_callback_, gone_callback_;
+  bool over_ = false;
+};
+
+}  // namespace gabbro::server

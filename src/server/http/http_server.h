@@ -1,0 +1,82 @@
+// The HTTP/1.1 server: sockets, limits and timeouts. What requests mean is the business of the handlers.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/server/http/message.h"
+
+namespace gabbro::server {
+
+// Bounds on clients (docs/guides/server.md has the table).
+struct HttpLimits {
+  size_t header_bytes = 16 << 10;
+  size_t header_count = 100;
+  size_t body_bytes = 32 << 20;
+  size_t connections = 1024;
+  size_t connections_per_address = 64;
+  std::chrono::milliseconds header_time{10'000};
+  std::chrono::milliseconds body_time{30'000};
+  std::chrono::milliseconds rate_window{5'000};  // in each, a body has to bring `window_bytes`
+  size_t window_bytes = 5 << 10;
+  std::chrono::milliseconds idle_time{75'000};   // between two requests
+  std::chrono::milliseconds write_time{30'000};  // in which a client has to take something of an answer
+};
+
+struct HttpOptions {
+  std::vector<std::string> hosts = {"127.0.0.1", "::1"};  // addresses; of the default ones ::1 may be missing
+  int port = 11434;                                       // 0: any free one
+  int io_threads = 2;
+  int pool_threads = 4;
+  HttpLimits limits{};
+};
+
+struct HttpHandlers {
+  // Called when the headers are there, before the body is read: a response refuses the request. Must not block.
+  std::function<std::optional<Response>(HttpRequest&)> check;
+  // Called by a thread of the pool for each request.
+  std::function<void(std::shared_ptr<Exchange>)> handle;
+  // The answer to a request that breaks a rule of HTTP or a limit. `request` holds what is known of it.
+  std::function<Response(const HttpRequest& request, int status, const std::string& message)> refuse;
+  // Further headers of each answer to `request`.
+  std::function<Headers(const HttpRequest& request)> headers;
+  // After the last byte of an answer, or the client's leaving (status 499).
+  std::function<void(const HttpRequest& request, int status, double seconds)> done;
+};
+
+class HttpServer {
+ public:
+  // Binds the addresses. Throws bad_input for an address that is none or is taken: it names the program that holds it.
+  HttpServer(HttpOptions options, HttpHandlers handlers);
+  ~HttpServer();  // stop()
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  std::vector<std::string> addresses() const;  // "127.0.0.1:11434", "[::1]:11434"
+  int port() const;
+
+  void start();
+  // No further connections; those that are idle are closed.
+  void stop_accepting();
+  // Closes all connections and ends the threads. Handlers that run are waited for.
+  void stop();
+
+  // Runs `task` on a thread of the pool.
+  void post(std::function<void()> task);
+  // Runs `task` on the pool each `period`, until stop(). Called before start().
+  void every(std::chrono::milliseconds period, std::function<void()> task);
+  size_t connections() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// "ollama (process 123)", or an empty text where no process can be named: the one that listens on a TCP port.
+std::string holder_of_port(int port);
+
+}  // namespace gabbro::server

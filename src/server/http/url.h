@@ -1,0 +1,18 @@
+// Pieces of requests' heads: targets, ids.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace gabbro::server {
+
+// "/v1/models/a%2Fb?x=1" as path "/v1/models/a/b" and query "x=1". Broken escapes stay as they are.
+void split_target(std::string_view target, std::string& path, std::string& query);
+
+// Up to 64 of [A-Za-z0-9_-], as a client's request id may be.
+bool is_request_id(std::string_view text);
+
+// `prefix` and 24 random characters of [A-Za-z0-9].
+std::string random_id(std::string_view prefix);
+
+}  // namespace gabbro::server

@@ -1,0 +1,271 @@
+#include "src/server/models/model_registry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/base/error.h"
+#include "src/server/api_error.h"
+
+namespace gabbro::server {
+
+ModelRegistry::ModelRegistry(RegistryOptions options, std::unique_ptr<ModelSource> source,
+                             std::function<void(std::function<void()>)> post)
+    : options_(std::move(options)),
+      source_(std::move(source)),
+      post_(std::move(post)),
+      loader_([this] { run_loader(); }) {}
+
+ModelRegistry::~ModelRegistry() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  wake_.notify_all();
+  loader_.join();
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock,
+             [&] { return std::ranges::none_of(slots_, [](const auto& slot) { return slot.second.leases > 0; }); });
+}
+
+ModelEntry ModelRegistry::find(const std::string& name) {
+  std::string wanted = name;
+  for (const auto& [alias, model] : options_.aliases) {
+    if (alias == name) wanted = model;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    const auto slot = slots_.find(wanted);
+    if (slot != slots_.end()) return slot->second.entry;
+    const bool takes_only = wanted.empty() || options_.serves_any_name;
+    if (takes_only && slots_.size() == 1) return slots_.begin()->second.entry;
+  }
+  if (wanted.empty()) throw ApiError(400, "model: is required", "missing_required_parameter", "model");
+  std::optional<ModelEntry> entry = source_->find(wanted);
+  constexpr std::string_view kLatest = ":latest";
+  if (!entry && wanted.ends_with(kLatest)) {
+    wanted.resize(wanted.size() - kLatest.size());
+    entry = source_->find(wanted);
+  }
+  if (!entry) throw ApiError(404, fmt::format("the model '{}' is not there", name), "model_not_found", "model");
+  return *entry;
+}
+
+ModelRegistry::LeaseHandle ModelRegistry::lease(Slot& slot) {
+  ++slot.leases;
+  return std::make_shared<Lease>(*this, slot.runner);
+}
+
+void ModelRegistry::acquire(const ModelEntry& entry, std::optional<KeepAlive> keep_alive, Ready ready) {
+  LeaseHandle handle;
+  {
+    const std::lock_guard lock(mutex_);
+    auto [at, is_new] = slots_.try_emplace(entry.id);
+    Slot& slot = at->second;
+    if (is_new) {
+      slot.entry = entry;
+      slot.keep_alive = options_.keep_alive;
+      to_load_.push_back(entry.id);
+    }
+    if (keep_alive) slot.keep_alive = *keep_alive;
+    if (slot.runner == nullptr) {
+      if (slot.waiting.size() >= options_.queue_limit)
+        throw overloaded(fmt::format("{} requests wait for the model {}", slot.waiting.size(), entry.id));
+      slot.waiting.push_back(std::move(ready));
+    } else {
+      slot.unloads = false;
+      handle = lease(slot);
+    }
+  }
+  wake_.notify_all();
+  if (handle) ready(std::move(handle), nullptr);
+}
+
+// The slot keeps the runner: its last owner is never its own thread, which could not wait for itself.
+void ModelRegistry::release(std::shared_ptr<ModelRunner>& runner) {
+  {
+    const std::lock_guard lock(mutex_);
+    Slot& slot = slots_.at(runner->entry().id);
+    runner.reset();
+    if (--slot.leases == 0) slot.idle_since = Clock::now();
+  }
+  wake_.notify_all();
+}
+
+uint64_t ModelRegistry::bytes_loaded() const {
+  uint64_t bytes = 0;
+  for (const auto& [id, slot] : slots_) bytes += slot.runner != nullptr ? slot.runner->model().bytes : 0;
+  return bytes;
+}
+
+// Unloads the model that was idle for longest. False: none is idle.
+bool ModelRegistry::evict_idle(std::unique_lock<std::mutex>& lock, const std::string& except) {
+  auto oldest = slots_.end();
+  for (auto at = slots_.begin(); at != slots_.end(); ++at) {
+    const Slot& slot = at->second;
+    if (slot.runner == nullptr || slot.leases > 0 || at->first == except) continue;
+    if (oldest == slots_.end() || slot.idle_since < oldest->second.idle_since) oldest = at;
+  }
+  if (oldest == slots_.end()) return false;
+  const std::string id = oldest->first;
+  std::shared_ptr<ModelRunner> runner = std::move(oldest->second.runner);
+  slots_.erase(oldest);
+  lock.unlock();
+  runner.reset();  // takes a while
+  notice(fmt::format("unloaded {}", id));
+  lock.lock();
+  return true;
+}
+
+void ModelRegistry::make_room(uint64_t bytes, const std::string& except) {
+  if (options_.memory == 0) return;
+  std::unique_lock lock(mutex_);
+  while (bytes_loaded() + bytes > options_.memory) {
+    if (evict_idle(lock, except)) continue;
+    if (bytes_loaded() == 0)
+      throw Error(ErrorCode::kNoDevice, fmt::format("the model {} takes {} bytes, more than the limit of {}", except,
+                                                    bytes, options_.memory));
+    throw overloaded(fmt::format("there is no room for the model {} while others are in use", except));
+  }
+}
+
+void ModelRegistry::run_loader() {
+  while (true) {
+    std::string id;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return stops_ || !to_load_.empty(); });
+      if (stops_) return;
+      id = to_load_.front();
+      to_load_.pop_front();
+    }
+    load(id);
+  }
+}
+
+void ModelRegistry::load(const std::string& id) {
+  ModelEntry entry;
+  {
+    const std::lock_guard lock(mutex_);
+    entry = slots_.at(id).entry;
+  }
+  std::shared_ptr<ModelRunner> runner;
+  std::exception_ptr error;
+  const auto start = Clock::now();
+  try {
+    make_room(entry.bytes, id);
+    LoadedModel model;
+    try {
+      model = source_->load(entry);
+    } catch (const OutOfMemory&) {
+      std::unique_lock lock(mutex_);
+      if (!evict_idle(lock, id)) throw;
+      lock.unlock();
+      model = source_->load(entry);
+    }
+    make_room(model.bytes, id);  // now that they are known
+    runner = std::make_shared<ModelRunner>(entry, std::move(model), options_.queue_limit);
+    notice(fmt::format("loaded {} in {:.2f} s", id, std::chrono::duration<double>(Clock::now() - start).count()));
+  } catch (...) {
+    error = std::current_exception();
+  }
+  std::vector<Ready> waiting;
+  std::vector<LeaseHandle> leases;
+  {
+    const std::lock_guard lock(mutex_);
+    Slot& slot = slots_.at(id);
+    waiting.swap(slot.waiting);
+    slot.runner = runner;
+    slot.idle_since = Clock::now();
+    for (size_t i = 0; i < waiting.size(); ++i) leases.push_back(runner != nullptr ? lease(slot) : nullptr);
+    if (error) slots_.erase(id);
+  }
+  for (size_t i = 0; i < waiting.size(); ++i) {
+    post_([ready = std::move(waiting[i]), handle = std::move(leases[i]), error]() mutable {
+      ready(std::move(handle), error);
+    });
+  }
+}
+
+void ModelRegistry::load_now(const std::string& name) {
+  const ModelEntry entry = find(name);
+  std::mutex mutex;
+  std::condition_variable done;
+  bool is_done = false;
+  std::exception_ptr failure;
+  acquire(entry, kForever, [&](LeaseHandle handle, std::exception_ptr error) {
+    handle.reset();
+    const std::lock_guard lock(mutex);
+    failure = std::move(error);
+    is_done = true;
+    done.notify_all();
+  });
+  std::unique_lock lock(mutex);
+  done.wait(lock, [&] { return is_done; });
+  if (failure) std::rethrow_exception(failure);
+}
+
+bool ModelRegistry::unload(const std::string& id) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto slot = slots_.find(id);
+    if (slot == slots_.end() || slot->second.runner == nullptr) return false;
+    slot->second.unloads = true;
+  }
+  unload_expired();
+  return true;
+}
+
+void ModelRegistry::unload_expired() {
+  std::vector<std::shared_ptr<ModelRunner>> expired;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto now = Clock::now();
+    for (auto at = slots_.begin(); at != slots_.end();) {
+      Slot& slot = at->second;
+      const bool is_over = slot.unloads || (slot.keep_alive != kForever && now - slot.idle_since >= slot.keep_alive);
+      if (slot.runner != nullptr && slot.leases == 0 && is_over) {
+        expired.push_back(std::move(slot.runner));
+        at = slots_.erase(at);
+      } else {
+        ++at;
+      }
+    }
+  }
+  for (auto& runner : expired) {
+    const std::string id = runner->entry().id;
+    runner.reset();
+    notice(fmt::format("unloaded {}", id));
+  }
+}
+
+std::vector<ModelRegistry::Status> ModelRegistry::loaded() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<Status> all;
+  for (const auto& [id, slot] : slots_) {
+    if (slot.runner == nullptr) continue;
+    const LoadedModel& model = slot.runner->model();
+    const std::string& device =
+        model.generator != nullptr ? model.generator->facts().device_id : model.encoder->facts().device_id;
+    Status status{.entry = slot.entry,
+                  .bytes = model.bytes,
+                  .expires = {},
+                  .context = model.generator != nullptr ? model.generator->facts().context : 0,
+                  .waiting = slot.runner->waiting(),
+                  .running = slot.runner->running(),
+                  .on_cpu = device.starts_with("cpu")};
+    if (slot.leases == 0 && slot.keep_alive != kForever) {
+      const auto left = slot.keep_alive - std::chrono::duration_cast<KeepAlive>(Clock::now() - slot.idle_since);
+      status.expires = std::chrono::system_clock::now() + left;
+    }
+    all.push_back(std::move(status));
+  }
+  return all;
+}
+
+bool ModelRegistry::is_loading() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(slots_, [](const auto& slot) { return slot.second.runner == nullptr; });
+}
+
+}  // namespace gabbro::server

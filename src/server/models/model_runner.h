@@ -1,0 +1,64 @@
+// A loaded model and the one thread that drives it. Other threads give it requests and cancel them.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "src/server/models/model_source.h"
+
+namespace gabbro::server {
+
+class ModelRunner {
+ public:
+  // A request of this runner: for cancel() and place().
+  struct Job;
+  using JobHandle = std::shared_ptr<Job>;
+
+  ModelRunner(ModelEntry entry, LoadedModel model, size_t queue_limit);
+  ~ModelRunner();  // cancels all requests and waits for the thread
+
+  const ModelEntry& entry() const { return entry_; }
+  const LoadedModel& model() const { return model_; }
+  // Throws ApiError 400 for a model of the other kind.
+  ModelService& generator() const;
+  TextEncoder& encoder() const;
+
+  // Throws ApiError: 400 for a request that cannot be, 503 where the queue is full. The channel's functions are called
+  // by the runner's thread and must not block.
+  JobHandle add(GenerationRequest request, std::shared_ptr<Channel> channel);
+  // The same for several requests that belong together: all or none.
+  std::vector<JobHandle> add(std::vector<GenerationRequest> requests, std::vector<std::shared_ptr<Channel>> channels);
+  // Calls `work` on the runner's thread; its flag becomes true when the job is canceled, perhaps before. It must not
+  // throw.
+  JobHandle add_work(std::function<void(TextEncoder&, const std::atomic<bool>& cancel)> work);
+  void cancel(const JobHandle& job);
+
+  size_t place(const JobHandle& job) const;  // in the queue, from 1 on; 0: it does not wait
+  size_t waiting() const { return waiting_; }
+  size_t running() const { return running_; }
+
+ private:
+  void run();
+  void begin(const JobHandle& job);
+  void check_room(size_t count) const;
+  void put(JobHandle job);
+
+  const ModelEntry entry_;
+  const LoadedModel model_;
+  const size_t queue_limit_;
+  std::atomic<size_t> waiting_ = 0, running_ = 0;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::list<JobHandle> incoming_;
+  std::list<std::weak_ptr<Job>> queue_;  // those that wait, in order
+  bool stops_ = false;
+  std::atomic<bool> cancel_all_ = false;
+  std::thread thread_;
+};
+
+}  // namespace gabbro::server

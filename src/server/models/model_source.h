@@ -1,0 +1,43 @@
+// Where models come from: the folders of this machine, or a script of tests.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gabbro/engine/text_encoder.h"
+#include "src/engine/model_service.h"
+#include "src/hub/ollama_layers.h"
+
+namespace gabbro::server {
+
+struct ModelEntry {
+  std::string id;  // by which requests name it
+  std::string path;
+  uint64_t bytes = 0;                      // of its files
+  int64_t modified = 0;                    // seconds since 1970
+  bool is_encoder = false;                 // it computes vectors and scores, not texts
+  std::string architecture, quantization;  // empty: not known
+};
+
+// One of the two is set.
+struct LoadedModel {
+  std::shared_ptr<ModelService> generator;
+  std::shared_ptr<TextEncoder> encoder;
+  std::shared_ptr<const text::Tokenizer> tokenizer;  // of an encoder; null: it has none
+  std::shared_ptr<const hub::OllamaLayers> layers;   // null: none
+  uint64_t bytes = 0;                                // of memory: weights and cache
+};
+
+class ModelSource {
+ public:
+  virtual ~ModelSource() = default;
+  virtual std::vector<ModelEntry> list() = 0;
+  // By a name as a request gives it; nothing where there is no such model.
+  virtual std::optional<ModelEntry> find(const std::string& name) = 0;
+  // Throws as Engine::load.
+  virtual LoadedModel load(const ModelEntry& entry) = 0;
+};
+
+}  // namespace gabbro::server

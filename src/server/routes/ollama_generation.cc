@@ -1,0 +1,187 @@
+// POST /api/chat, /api/generate, /api/embed, /api/embeddings
+#include <fmt/format.h>
+
+#include "src/server/answer/ollama_writer.h"
+#include "src/server/answer/prompt.h"
+#include "src/server/answer/vectors.h"
+#include "src/server/routes/openai_common.h"
+
+namespace gabbro::server {
+namespace {
+
+constexpr size_t kMostTexts = 2048;
+
+struct OllamaRequest {
+  std::string model;
+  bool streams = true;
+  std::optional<KeepAlive> keep_alive{};
+  bool thinks = true;  // thoughts are apart from the text
+};
+
+OllamaRequest read_ollama_request(Fields& fields) {
+  OllamaRequest request;
+  request.model = fields.required_text("model");
+  request.streams = fields.boolean_or("stream", true);
+  request.keep_alive = read_keep_alive(fields, "keep_alive");
+  const Json* const tools = fields.array("tools", 512);
+  if (tools != nullptr && !tools->empty()) throw unsupported("tools", "calls of tools are not supported");
+  if (const Json* const format = fields.find("format"); format != nullptr && *format != "")
+    throw unsupported("format", "only text is supported");
+  if (const Json* const images = fields.array("images", 64); images != nullptr && !images->empty())
+    throw unsupported("images", "images are not supported");
+  if (fields.boolean("logprobs").value_or(false)) throw unsupported("logprobs", "probabilities are not supported");
+  fields.ignore({"truncate", "shift", "top_logprobs"});
+  return request;
+}
+
+// Of a request without a prompt: it loads the model, or with keep_alive 0 unloads it.
+void only_loads(Service& service, const std::shared_ptr<Exchange>& exchange, const OllamaRequest& request,
+                bool is_chat) {
+  if (request.keep_alive && request.keep_alive->count() == 0) {
+    const ModelEntry entry = service.models().find(request.model);
+    service.models().unload(entry.id);
+    respond_json(*exchange, ollama_load_answer({.is_chat = is_chat, .model = request.model}, "unload"));
+    return;
+  }
+  service.with_model(exchange, request.model, request.keep_alive,
+                     [exchange, request, is_chat](ModelRegistry::LeaseHandle lease, double) {
+                       (*lease)->generator();
+                       respond_json(*exchange,
+                                    ollama_load_answer({.is_chat = is_chat, .model = request.model}, "load"));
+                     });
+}
+
+void start_ollama(Service& service, const std::shared_ptr<Exchange>& exchange, ModelRegistry::LeaseHandle lease,
+                  const OllamaRequest& request, Fields& fields, ChatPromptTokens prompt, bool is_chat,
+                  double load_seconds) {
+  int64_t limit = 0;
+  GenerateOptions options = read_ollama_options(fields.object("options"), (*lease)->model(), limit);
+  service.note_unknown(fields);
+  const int64_t context = (*lease)->generator().facts().context;
+  limit = limit > 0 ? std::min(limit, context) : context;
+  check_length(prompt.tokens.size(), limit);
+  // num_ctx bounds prompt and answer; the model is never loaded again for it.
+  const auto room = static_cast<int>(limit - std::ssize(prompt.tokens) + 1);
+  if (limit < context) options.max_tokens = options.max_tokens < 0 ? room : std::min(options.max_tokens, room);
+  AnswerRequest answer{.streams = request.streams, .load_seconds = load_seconds};
+  if (is_chat || prompt.thoughts_open || !prompt.text.empty())
+    answer.thoughts = prompt.thoughts_open ? ThoughtSplitter::Mode::kOpen : ThoughtSplitter::Mode::kDetect;
+  answer.requests.push_back({.prompt = prompt.tokens, .options = options});
+  answer.writer = make_ollama_writer({.is_chat = is_chat, .model = request.model, .prompt = std::move(prompt.tokens)});
+  service.start(exchange, std::move(lease), std::move(answer));
+}
+
+void answer_ollama_chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
+  const auto body = std::make_shared<const Json>(body_of(exchange->request()));
+  Fields first(*body);
+  const OllamaRequest request = read_ollama_request(first);
+  if (const Json* const messages = first.find("messages"); messages == nullptr || messages->empty()) {
+    only_loads(service, exchange, request, true);
+    return;
+  }
+  service.with_model(
+      exchange, request.model, request.keep_alive,
+      [&service, exchange, body, request](ModelRegistry::LeaseHandle lease, double load_seconds) {
+        Fields fields(*body);
+        read_ollama_request(fields);
+        (*lease)->generator();
+        const Json messages = with_modelfile((*lease)->model(), read_messages(fields));
+        ChatPromptTokens prompt = render_chat((*lease)->model(), messages, read_template_variables(fields));
+        start_ollama(service, exchange, std::move(lease), request, fields, std::move(prompt), true, load_seconds);
+      });
+}
+
+// "raw": the prompt as it is. Else one user message in the template, after the tokens of "context".
+ChatPromptTokens generate_prompt(const LoadedModel& model, Fields& fields) {
+  const std::string prompt = fields.text("prompt").value_or("");
+  const std::string system = fields.text("system").value_or("");
+  if (const auto given = fields.text("template"); given && !given->empty())
+    throw unsupported("template", "templates of requests are not supported");
+  if (const auto suffix = fields.text("suffix"); suffix && !suffix->empty())
+    throw unsupported("suffix", "text that follows the answer is not supported");
+  const text::Tokenizer& tokenizer = model.generator->tokenizer();
+  ChatPromptTokens result;
+  const Json variables = read_template_variables(fields);
+  const bool is_raw = fields.boolean_or("raw", false) || model.generator->chat_template() == nullptr;
+  const Json* const context = fields.array("context", static_cast<size_t>(kMostTokens));
+  if (is_raw) {
+    result.tokens = tokenizer.encode(prompt, {.add_special = true, .parse_special = true});
+  } else {
+    Json messages = Json::array();
+    if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
+    messages.push_back({{"role", "user"}, {"content", prompt}});
+    result = render_chat(model, with_modelfile(model, std::move(messages)), variables);
+  }
+  if (context != nullptr && !context->empty()) {
+    std::vector<int32_t> tokens = read_token_ids(*context, "context", tokenizer.size());
+    auto begin = result.tokens.begin();
+    if (!result.tokens.empty() && *begin == tokenizer.bos()) ++begin;
+    tokens.insert(tokens.end(), begin, result.tokens.end());
+    result.tokens = std::move(tokens);
+  }
+  return result;
+}
+
+void answer_ollama_generate(Service& service, const std::shared_ptr<Exchange>& exchange) {
+  const auto body = std::make_shared<const Json>(body_of(exchange->request()));
+  Fields first(*body);
+  const OllamaRequest request = read_ollama_request(first);
+  if (first.text("prompt").value_or("").empty()) {
+    only_loads(service, exchange, request, false);
+    return;
+  }
+  service.with_model(exchange, request.model, request.keep_alive,
+                     [&service, exchange, body, request](ModelRegistry::LeaseHandle lease, double load_seconds) {
+                       Fields fields(*body);
+                       read_ollama_request(fields);
+                       (*lease)->generator();
+                       ChatPromptTokens prompt = generate_prompt((*lease)->model(), fields);
+                       start_ollama(service, exchange, std::move(lease), request, fields, std::move(prompt), false,
+                                    load_seconds);
+                     });
+}
+
+void answer_ollama_embed(Service& service, const std::shared_ptr<Exchange>& exchange) {
+  const Json body = body_of(exchange->request());
+  Fields fields(body);
+  const std::string name = fields.required_text("model");
+  const bool is_old = exchange->request().path == "/api/embeddings";
+  EmbedWork work;
+  const auto texts = fields.texts(is_old ? "prompt" : "input", kMostTexts);
+  if (!texts) throw ApiError(400, is_old ? "prompt: is required" : "input: is required", "missing_required_parameter");
+  work.texts = *texts;
+  work.options.truncated = fields.boolean_or("truncate", true);
+  work.options.dimensions = fields.integer("dimensions", 0, kMostDimensions).value_or(0);
+  if (!is_old) work.options.normalized = true;
+  const auto keep_alive = read_keep_alive(fields, "keep_alive");
+  fields.ignore({"options"});
+  service.note_unknown(fields);
+  service.with_model(
+      exchange, name, keep_alive,
+      [&service, exchange, name, work, is_old](ModelRegistry::LeaseHandle lease, double load_seconds) {
+        embed(service, exchange, std::move(lease), work,
+              [exchange, name, is_old, load_seconds](const EncodedTexts& result) {
+                if (is_old) return respond_json(*exchange, {{"embedding", result.values}});
+                Json rows = Json::array();
+                for (size_t at = 0; at < result.values.size(); at += result.width)
+                  rows.push_back(std::vector<float>(result.values.begin() + static_cast<ptrdiff_t>(at),
+                                                    result.values.begin() + static_cast<ptrdiff_t>(at + result.width)));
+                respond_json(*exchange, {{"model", name},
+                                         {"embeddings", std::move(rows)},
+                                         {"total_duration", nanoseconds(load_seconds + result.seconds)},
+                                         {"load_duration", nanoseconds(load_seconds)},
+                                         {"prompt_eval_count", result.tokens}});
+              });
+      });
+}
+
+}  // namespace
+
+void add_ollama_generation(Router& router) {
+  router.add({"POST", "/api/chat", "The answer to a conversation", answer_ollama_chat});
+  router.add({"POST", "/api/generate", "The answer to a prompt", answer_ollama_generate});
+  router.add({"POST", "/api/embed", "Vectors of texts", answer_ollama_embed});
+  router.add({"POST", "/api/embeddings", "The vector of a text", answer_ollama_embed});
+}
+
+}  // namespace gabbro::server

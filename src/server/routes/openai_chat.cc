@@ -1,0 +1,58 @@
+// POST /v1/chat/completions
+#include "src/server/answer/prompt.h"
+#include "src/server/http/url.h"
+#include "src/server/routes/openai_common.h"
+
+namespace gabbro::server {
+namespace {
+
+// The number of tokens by its two names; -1: the rest of the context.
+int read_max_tokens(Fields& fields) {
+  const auto given = fields.integer("max_completion_tokens", 0, kMostTokens);
+  const auto old = fields.integer("max_tokens", -1, kMostTokens);
+  return static_cast<int>(given.value_or(old.value_or(-1)));
+}
+
+void answer_chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
+  const auto body = std::make_shared<const Json>(body_of(exchange->request()));
+  Fields first(*body);
+  const OpenAiRequest request = read_openai_request(first);
+  refuse_unsupported(first);
+  service.with_model(exchange, request.model, request.keep_alive,
+                     [&service, exchange, body, request](ModelRegistry::LeaseHandle lease, double load_seconds) {
+                       const LoadedModel& model = (*lease)->model();
+                       const ModelFacts& facts = (*lease)->generator().facts();
+                       Fields fields(*body);
+                       read_openai_request(fields);
+                       refuse_unsupported(fields);
+                       const Json messages = with_modelfile(model, read_messages(fields));
+                       const Json variables = read_template_variables(fields);
+                       GenerateOptions options = read_openai_sampling(fields, model);
+                       options.max_tokens = read_max_tokens(fields);
+                       service.note_unknown(fields);
+                       const ChatPromptTokens prompt = render_chat(model, messages, variables);
+                       check_length(prompt.tokens.size(), facts.context);
+                       AnswerRequest answer{.streams = request.streams,
+                                            .thoughts = prompt.thoughts_open ? ThoughtSplitter::Mode::kOpen
+                                                                             : ThoughtSplitter::Mode::kDetect,
+                                            .load_seconds = load_seconds};
+                       add_choices(answer, prompt.tokens, options, request.choices);
+                       answer.writer = make_openai_writer({.is_chat = true,
+                                                           .id = random_id("chatcmpl-"),
+                                                           .model = (*lease)->entry().id,
+                                                           .created = unix_time(),
+                                                           .fingerprint = fingerprint_of(service, model),
+                                                           .includes_usage = request.includes_usage},
+                                                          answer.requests.size());
+                       service.start(exchange, std::move(lease), std::move(answer));
+                     });
+}
+
+}  // namespace
+
+void add_openai_chat(Router& router) {
+  for (const char* const path : {"/v1/chat/completions", "/chat/completions"})
+    router.add({"POST", path, "The answer to a conversation", answer_chat});
+}
+
+}  // namespace gabbro::server

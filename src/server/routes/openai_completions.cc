@@ -1,0 +1,113 @@
+// POST /v1/completions
+#include <fmt/format.h>
+
+#include "src/server/answer/prompt.h"
+#include "src/server/http/url.h"
+#include "src/server/routes/openai_common.h"
+
+namespace gabbro::server {
+namespace {
+
+constexpr size_t kMostPrompts = 128;
+constexpr int64_t kDefaultTokens = 16;
+
+struct TextPrompt {
+  std::vector<int32_t> tokens;
+  std::string text;  // for echo
+};
+
+TextPrompt prompt_of_text(const text::Tokenizer& tokenizer, const std::string& text) {
+  TextPrompt prompt{.tokens = tokenizer.encode(text, {.add_special = true, .parse_special = true}), .text = text};
+  while (!prompt.tokens.empty() && prompt.tokens.size() > 1 && prompt.tokens.back() == tokenizer.eos() &&
+         tokenizer.adds_eos())
+    prompt.tokens.pop_back();
+  if (prompt.tokens.empty()) throw invalid_field("prompt", "is empty, and the model has no token that begins a text");
+  return prompt;
+}
+
+TextPrompt prompt_of_ids(const text::Tokenizer& tokenizer, const Json& ids, int64_t vocabulary) {
+  TextPrompt prompt{.tokens = read_token_ids(ids, "prompt", vocabulary), .text = ""};
+  if (prompt.tokens.empty()) throw invalid_field("prompt", "is empty");
+  prompt.text = tokenizer.decode(prompt.tokens);
+  return prompt;
+}
+
+// A text, texts, token ids, or arrays of token ids.
+std::vector<TextPrompt> read_prompts(Fields& fields, const LoadedModel& model) {
+  const text::Tokenizer& tokenizer = model.generator->tokenizer();
+  const int64_t vocabulary = tokenizer.size();
+  const Json* const given = fields.find("prompt");
+  if (given == nullptr) throw ApiError(400, "prompt: is required", "missing_required_parameter", "prompt");
+  if (given->is_string()) return {prompt_of_text(tokenizer, given->get<std::string>())};
+  if (!given->is_array())
+    fields.refuse("prompt", fmt::format("expected a string or an array, got {}", kind_of(*given)));
+  if (given->empty()) fields.refuse("prompt", "is empty");
+  if ((*given)[0].is_number()) return {prompt_of_ids(tokenizer, *given, vocabulary)};
+  if (given->size() > kMostPrompts) fields.refuse("prompt", fmt::format("has more than {} prompts", kMostPrompts));
+  std::vector<TextPrompt> prompts;
+  for (const Json& one : *given) {
+    if (!one.is_string() && !one.is_array())
+      fields.refuse("prompt", fmt::format("expected strings or arrays of token ids, got {}", kind_of(one)));
+    prompts.push_back(one.is_string() ? prompt_of_text(tokenizer, one.get<std::string>())
+                                      : prompt_of_ids(tokenizer, one, vocabulary));
+  }
+  return prompts;
+}
+
+void refuse_of_completions(Fields& fields, const OpenAiRequest& request) {
+  if (fields.integer("logprobs", 0, 5)) throw unsupported("logprobs", "probabilities are not supported");
+  if (const auto suffix = fields.text("suffix"); suffix && !suffix->empty())
+    throw unsupported("suffix", "text that follows the answer is not supported");
+  if (const auto best = fields.integer("best_of", 0, 20); best && *best > 1) {
+    if (*best != request.choices) throw unsupported("best_of", "has to be n");
+  }
+}
+
+void answer_completions(Service& service, const std::shared_ptr<Exchange>& exchange) {
+  const auto body = std::make_shared<const Json>(body_of(exchange->request()));
+  Fields first(*body);
+  const OpenAiRequest request = read_openai_request(first);
+  refuse_of_completions(first, request);
+  service.with_model(exchange, request.model, request.keep_alive,
+                     [&service, exchange, body, request](ModelRegistry::LeaseHandle lease, double load_seconds) {
+                       const LoadedModel& model = (*lease)->model();
+                       const ModelFacts& facts = (*lease)->generator().facts();
+                       Fields fields(*body);
+                       read_openai_request(fields);
+                       refuse_of_completions(fields, request);
+                       GenerateOptions options = read_openai_sampling(fields, model);
+                       options.max_tokens =
+                           static_cast<int>(fields.integer("max_tokens", -1, kMostTokens).value_or(kDefaultTokens));
+                       const bool echoes = fields.boolean_or("echo", false);
+                       const std::vector<TextPrompt> prompts = read_prompts(fields, model);
+                       fields.ignore({"user", "store", "metadata", "prediction", "cache_prompt", "id_slot",
+                                      "stream_options", "skip_special_tokens", "service_tier"});
+                       service.note_unknown(fields);
+                       OpenAiForm form{.is_chat = false,
+                                       .id = random_id("cmpl-"),
+                                       .model = (*lease)->entry().id,
+                                       .created = unix_time(),
+                                       .fingerprint = fingerprint_of(service, model),
+                                       .includes_usage = request.includes_usage};
+                       AnswerRequest answer{.streams = request.streams, .load_seconds = load_seconds};
+                       if (std::ssize(prompts) * request.choices > kMostChoices)
+                         fields.refuse("n", fmt::format("more than {} texts in one answer", kMostChoices));
+                       for (const TextPrompt& prompt : prompts) {
+                         check_length(prompt.tokens.size(), facts.context);
+                         add_choices(answer, prompt.tokens, options, request.choices);
+                         for (int64_t i = 0; echoes && i < request.choices; ++i) form.echos.push_back(prompt.text);
+                       }
+                       const size_t choices = answer.requests.size();
+                       answer.writer = make_openai_writer(std::move(form), choices);
+                       service.start(exchange, std::move(lease), std::move(answer));
+                     });
+}
+
+}  // namespace
+
+void add_openai_completions(Router& router) {
+  for (const char* const path : {"/v1/completions", "/completions"})
+    router.add({"POST", path, "The continuation of a text", answer_completions});
+}
+
+}  // namespace gabbro::server

@@ -1,0 +1,25 @@
+// Routes of the dialects that this server does not have: 501 tells clients that the route is known.
+#include <fmt/format.h>
+
+#include "src/server/router.h"
+
+namespace gabbro::server {
+namespace {
+
+void refuse_route(Service&, const std::shared_ptr<Exchange>& exchange) {
+  throw ApiError(501, fmt::format("{} is not supported by this server", exchange->request().path), "not_supported");
+}
+
+}  // namespace
+
+void add_refused(Router& router) {
+  for (const char* const path :
+       {"/v1/responses", "/responses", "/v1/responses/input_tokens", "/v1/messages", "/v1/messages/count_tokens",
+        "/v1/chat/completions/input_tokens", "/v1/images/generations", "/v1/audio/speech", "/v1/audio/transcriptions",
+        "/v1/moderations", "/completion", "/infill", "/api/create", "/api/copy", "/api/push", "/api/pull"})
+    router.add({"POST", path, "Not supported", refuse_route});
+  router.add({"DELETE", "/api/delete", "Not supported", refuse_route});
+  router.add({"GET", "/slots", "Not supported", refuse_route});
+}
+
+}  // namespace gabbro::server

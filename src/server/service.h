@@ -1,0 +1,73 @@
+// What the routes share: models, answers in progress, counters.
+#pragma once
+
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "src/server/answer/answer.h"
+#include "src/server/json/request_json.h"
+#include "src/server/metrics.h"
+#include "src/server/models/model_registry.h"
+
+namespace gabbro::server {
+
+struct ServiceOptions {
+  std::string version;           // of the program
+  bool strict_requests = false;  // fields that are not known are errors
+  AnswerLimits answers{};
+};
+
+class Service {
+ public:
+  using Post = std::function<void(std::function<void()>)>;
+  using OnModel = std::function<void(ModelRegistry::LeaseHandle model, double load_seconds)>;
+
+  Service(ServiceOptions options, RegistryOptions models, std::unique_ptr<ModelSource> source, Post post);
+
+  const ServiceOptions& options() const { return options_; }
+  ModelRegistry& models() { return models_; }
+  Metrics& metrics() { return metrics_; }
+  bool is_draining() const { return draining_; }
+
+  // Calls `use` when the model is loaded. What it throws, and what loading throws, is the answer of `exchange`.
+  void with_model(const std::shared_ptr<Exchange>& exchange, const std::string& name,
+                  std::optional<KeepAlive> keep_alive, OnModel use);
+  // Starts the answer. Throws as Answer::start().
+  void start(const std::shared_ptr<Exchange>& exchange, ModelRegistry::LeaseHandle model, AnswerRequest request);
+  // Refuses unknown fields where that is asked for, else counts them.
+  void note_unknown(const Fields& fields);
+  void fail(Exchange& exchange, const ApiError& error);
+
+  void tick();             // about twice a second
+  void drain();            // no further requests
+  size_t running() const;  // requests that wait or are computed
+  size_t connections() const { return connections_ ? connections_() : 0; }
+  void count_connections(std::function<size_t()> count) { connections_ = std::move(count); }
+  // Ends all answers with an error.
+  void cancel_all();
+  void run(std::function<void()> task) { post_(std::move(task)); }
+
+ private:
+  std::vector<std::shared_ptr<Answer>> answers();
+
+  const ServiceOptions options_;
+  const Post post_;
+  std::function<size_t()> connections_;
+  Metrics metrics_;
+  std::atomic<bool> draining_ = false;
+  mutable std::mutex mutex_;
+  std::list<std::weak_ptr<Answer>> answers_;
+  ModelRegistry models_;
+};
+
+// A JSON body by its type: throws ApiError 415 for another one.
+Json body_of(const HttpRequest& request);
+void respond_json(Exchange& exchange, const Json& body);
+int64_t unix_time();
+std::string rfc3339_now();
+std::string rfc3339(std::chrono::system_clock::time_point time);
+
+}  // namespace gabbro::server

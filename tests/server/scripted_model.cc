@@ -1,0 +1,229 @@
+#include "tests/server/scripted_model.h"
+
+#include <chrono>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "src/base/error.h"
+#include "src/engine/sampling_defaults.h"
+#include "src/text/chat/chat_template.h"
+#include "src/text/stop_matcher.h"
+#include "src/text/tokenizer.h"
+#include "src/text/unicode/utf8_stream.h"
+
+namespace gabbro::test {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+constexpr const char* kTemplate =
+    "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% if open_thoughts %}{{ '<think>\\n' }}{% endif "
+    "%}{% endif %}";
+
+// A byte as vocabularies of GPT-2 write it: printable ones as themselves, the others from U+0100 on.
+std::string spelled(int byte) {
+  const auto is_plain = [](int b) { return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255); };
+  int code = byte;
+  if (!is_plain(byte)) {
+    code = 256;
+    for (int b = 0; b < byte; ++b) code += is_plain(b) ? 0 : 1;
+  }
+  if (code < 0x80) return std::string(1, static_cast<char>(code));
+  return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
+}
+
+// A token for each byte, and the control tokens of ChatML.
+text::Tokenizer byte_tokenizer() {
+  text::VocabularySpec spec;
+  spec.model = "gpt2";
+  spec.pre = "gpt-2";
+  for (int byte = 0; byte < 256; ++byte) {
+    spec.tokens.push_back(spelled(byte));
+    spec.types.push_back(static_cast<int32_t>(text::TokenType::kNormal));
+  }
+  for (const char* const control : {"<|im_start|>", "<|im_end|>"}) {
+    spec.tokens.emplace_back(control);
+    spec.types.push_back(static_cast<int32_t>(text::TokenType::kControl));
+  }
+  spec.eos = spec.eot = 257;
+  spec.add_bos = false;
+  return text::Tokenizer(std::move(spec));
+}
+
+struct ScriptedRequest {
+  Ticket ticket;
+  GenerationRequest request;
+  std::shared_ptr<Channel> channel;
+  Json answer;
+  bool started = false;
+  Clock::time_point next{};
+  size_t token = 0;
+  GenerateResult result{};
+  text::Utf8Stream characters{};
+  std::unique_ptr<text::StopMatcher> stops{};
+};
+
+class ScriptedModel final : public ModelService {
+ public:
+  ScriptedModel(std::string name, Json script)
+      : script_(std::move(script)), tokenizer_(byte_tokenizer()), template_(kTemplate) {
+    const Json settings = script_.value("model", Json::object());
+    facts_.name = std::move(name);
+    facts_.architecture = "script";
+    facts_.quantization = "none";
+    facts_.vocabulary = tokenizer_.size();
+    facts_.context = facts_.context_trained = settings.value("context", 4096);
+    facts_.sequences = settings.value("parallel", 4);
+    facts_.weight_bytes = settings.value("bytes", 1000);
+    facts_.device_id = facts_.device_name = "cpu";
+  }
+
+  const ModelFacts& facts() const override { return facts_; }
+  uint64_t device_memory() const override { return 0; }
+  const text::Tokenizer& tokenizer() const override { return tokenizer_; }
+  const SamplingDefaults& sampling_defaults() const override { return sampling_; }
+  const text::ChatTemplate* chat_template(bool) const override { return &template_; }
+  StreamingWork streaming_work() const override { return {}; }
+
+  Ticket add(GenerationRequest request, std::shared_ptr<Channel> channel) override {
+    check_request(request, facts_, tokenizer_);
+    ScriptedRequest entry{
+        .ticket = ++tickets_, .request = std::move(request), .channel = std::move(channel), .answer = {}};
+    entry.answer = answer_to(tokenizer_.decode(entry.request.prompt, {.show_control = true}));
+    entry.result.prompt_tokens = std::ssize(entry.request.prompt);
+    entry.stops = std::make_unique<text::StopMatcher>(entry.request.options.stop);
+    requests_.push_back(std::move(entry));
+    return tickets_;
+  }
+
+  void cancel(Ticket ticket) override {
+    const std::lock_guard lock(mutex_);
+    to_cancel_.insert(ticket);
+  }
+
+  bool step(const std::atomic<bool>* cancel) override {
+    std::set<Ticket> canceled;
+    {
+      const std::lock_guard lock(mutex_);
+      canceled.swap(to_cancel_);
+    }
+    size_t running = 0;
+    for (auto at = requests_.begin(); at != requests_.end();) {
+      if (canceled.contains(at->ticket) || (cancel != nullptr && *cancel)) {
+        at->result.stop_reason = StopReason::kCanceled;
+        end(at);
+      } else if (running++ < static_cast<size_t>(facts_.sequences) && advance(*at)) {
+        end(at);
+      } else {
+        ++at;
+      }
+    }
+    if (!requests_.empty()) std::this_thread::sleep_for(Milliseconds(1));
+    return !requests_.empty();
+  }
+
+ private:
+  using Requests = std::list<ScriptedRequest>;
+
+  Json answer_to(const std::string& prompt) const {
+    for (const Json& answer : script_.at("answers")) {
+      if (!answer.contains("if") || prompt.find(answer["if"].get<std::string>()) != prompt.npos) return answer;
+    }
+    throw bad_input("the script has no answer");
+  }
+
+  void end(Requests::iterator& at) {
+    ScriptedRequest entry = std::move(*at);
+    at = requests_.erase(at);
+    if (entry.result.stop_reason != StopReason::kStopText) pass(entry, entry.stops->flush());
+    const Json& answer = entry.answer;
+    const bool fails = answer.contains("error") && entry.token >= answer.value("fail_after", size_t{0}) &&
+                       entry.result.stop_reason != StopReason::kCanceled;
+    fails ? entry.channel->failed(failed("{}", answer["error"].get<std::string>()))
+          : entry.channel->finished(std::move(entry.result));
+  }
+
+  static void pass(ScriptedRequest& entry, const std::string& text) {
+    if (text.empty()) return;
+    entry.result.text += text;
+    entry.channel->text(text);
+  }
+
+  // One token of a request whose time has come. True: it ends.
+  bool advance(ScriptedRequest& entry) {
+    const Json& answer = entry.answer;
+    if (!entry.started) {
+      entry.started = true;
+      entry.channel->started();
+      entry.next = Clock::now() + Milliseconds(answer.value("prefill_ms", 0));
+    }
+    if (Clock::now() < entry.next) return false;
+    entry.next = Clock::now() + Milliseconds(answer.value("token_ms", 0));
+    if (answer.contains("error") && entry.token >= answer.value("fail_after", size_t{0})) return true;
+    const Json& tokens = answer.at("tokens");
+    const size_t count = tokens.size() * answer.value("repeat", size_t{1});
+    const auto reached = [&](StopReason reason) {
+      entry.result.stop_reason = reason;
+      return true;
+    };
+    if (entry.request.options.max_tokens == std::ssize(entry.result.token_ids)) return reached(StopReason::kMaxTokens);
+    if (entry.token >= count) return reached(StopReason::kEndOfGeneration);
+    // A list of numbers is bytes, which need not be whole characters.
+    const Json& token = tokens[entry.token++ % tokens.size()];
+    std::string bytes;
+    if (token.is_string()) {
+      bytes = token.get<std::string>();
+    } else {
+      for (const Json& byte : token) bytes += static_cast<char>(byte.get<int>());
+    }
+    entry.result.token_ids.push_back(static_cast<int32_t>(entry.token % 256));
+    entry.result.decode_seconds += 1e-3;
+    pass(entry, entry.stops->push(entry.characters.push(bytes)));
+    if (entry.stops->stopped()) return reached(StopReason::kStopText);
+    if (entry.request.options.max_tokens == std::ssize(entry.result.token_ids)) return reached(StopReason::kMaxTokens);
+    if (std::ssize(entry.request.prompt) + std::ssize(entry.result.token_ids) > facts_.context)
+      return reached(StopReason::kContextFull);
+    return false;
+  }
+
+  const Json script_;
+  const text::Tokenizer tokenizer_;
+  const text::ChatTemplate template_;
+  const SamplingDefaults sampling_;
+  ModelFacts facts_;
+  Ticket tickets_ = 0;
+  Requests requests_;
+  std::mutex mutex_;
+  std::set<Ticket> to_cancel_;
+};
+
+}  // namespace
+
+std::vector<server::ModelEntry> ScriptedModels::list() {
+  std::vector<server::ModelEntry> entries;
+  for (const auto& [name, script] : models_.items()) entries.push_back(*find(name));
+  return entries;
+}
+
+std::optional<server::ModelEntry> ScriptedModels::find(const std::string& name) {
+  if (!models_.contains(name)) return std::nullopt;
+  const uint64_t bytes = models_[name].value("model", Json::object()).value("bytes", uint64_t{1000});
+  return server::ModelEntry{
+      .id = name, .path = name, .bytes = bytes, .modified = 1'700'000'000, .architecture = "script"};
+}
+
+server::LoadedModel ScriptedModels::load(const server::ModelEntry& entry) {
+  const Json& script = models_.at(entry.id);
+  const Json settings = script.value("model", Json::object());
+  std::this_thread::sleep_for(Milliseconds(settings.value("load_ms", 0)));
+  if (settings.contains("load_error")) throw failed("{}", settings["load_error"].get<std::string>());
+  return {.generator = std::make_shared<ScriptedModel>(entry.id, script), .bytes = entry.bytes};
+}
+
+}  // namespace gabbro::test
