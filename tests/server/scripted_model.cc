@@ -51,6 +51,10 @@ text::Tokenizer byte_tokenizer() {
     spec.tokens.emplace_back(control);
     spec.types.push_back(static_cast<int32_t>(text::TokenType::kControl));
   }
+  // Vocabularies of this kind have merges: one that no text needs.
+  spec.tokens.push_back(spelled(0) + spelled(0));
+  spec.types.push_back(static_cast<int32_t>(text::TokenType::kNormal));
+  spec.merges.push_back(spelled(0) + " " + spelled(0));
   spec.eos = spec.eot = 257;
   spec.add_bos = false;
   return text::Tokenizer(std::move(spec));

@@ -38,8 +38,8 @@ gabbro::server::ServerOptions options_of(const Json& config) {
   options.models.queue_limit = config.value("queue", options.models.queue_limit);
   options.models.memory = config.value("memory", uint64_t{0});
   options.models.serves_any_name = config.value("any_model", false);
-  for (const auto& [name, model] : config.value("aliases", Json::object()).items())
-    options.models.aliases.emplace_back(name, model.get<std::string>());
+  const Json aliases = config.value("aliases", Json::object());  // outlives the loop
+  for (const auto& [name, model] : aliases.items()) options.models.aliases.emplace_back(name, model.get<std::string>());
   if (config.contains("keys"))
     options.access.keys = gabbro::server::parse_keys(config["keys"].get<std::string>(), "keys");
   options.access.allowed_hosts = config.value("allowed_hosts", std::vector<std::string>{});

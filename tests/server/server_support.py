@@ -20,7 +20,7 @@ from support import main  # noqa: E402, F401  (for the test files)
 WORDS = ["Hel", "lo", " wor", "ld", "!"]
 TEXT = "".join(WORDS)
 SCRIPT = {"answers": [
-    {"if": "think", "tokens": ["<thi", "nk>", "hm", "m\n", "</th", "ink>", "\n\n", "ye", "s"]},
+    {"if": "ponder", "tokens": ["<thi", "nk>", "hm", "m\n", "</th", "ink>", "\n\n", "ye", "s"]},
     {"if": "slow", "tokens": ["a "], "repeat": 3000, "token_ms": 10},
     {"if": "prefill", "tokens": ["late"], "prefill_ms": 60_000},
     {"if": "flood", "tokens": ["x" * 1000], "repeat": 100_000},

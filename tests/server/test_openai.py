@@ -59,10 +59,10 @@ class Chat(TestCase):
         self.assertEqual(texts, {0: TEXT, 1: TEXT})
 
     def test_thoughts(self):
-        _, answer = self.server.chat("think")
+        _, answer = self.server.chat("ponder")
         self.assertEqual(answer["choices"][0]["message"]["reasoning_content"], "hmm")
         self.assertEqual(answer["choices"][0]["message"]["content"], "yes")
-        events = self.server.events("/v1/chat/completions", {"model": "script", "messages": user("think"), "stream": True})
+        events = self.server.events("/v1/chat/completions", {"model": "script", "messages": user("ponder"), "stream": True})
         deltas = [event["choices"][0]["delta"] for event in events[:-1]]
         self.assertEqual("".join(d.get("reasoning_content", "") for d in deltas), "hmm")
         self.assertEqual("".join(d.get("content", "") for d in deltas), "yes")
@@ -202,7 +202,7 @@ class Completions(TestCase):
                 status, answer = self.complete(prompt=prompt)
                 self.assertEqual(status, 200, answer)
                 self.assertEqual([c["index"] for c in answer["choices"]], list(range(count)))
-        for prompt in (None, "", [], [[]], 5, [5, "a"], [-1], [258], [1 << 40], [1.5], {}):
+        for prompt in (None, "", [], [[]], 5, [5, "a"], [-1], [259], [1 << 40], [1.5], {}):
             with self.subTest(prompt=prompt):
                 self.refused(self.complete(prompt=prompt), 400, param="prompt")
 
@@ -221,7 +221,7 @@ class Completions(TestCase):
         self.assertEqual(events[-2]["usage"]["completion_tokens"], 5)
 
     def test_thoughts_are_text(self):
-        _, answer = self.complete(prompt="think")
+        _, answer = self.complete(prompt="ponder")
         self.assertEqual(answer["choices"][0]["text"], "<think>hmm\n</think>\n\nyes")
 
     def test_default_length(self):

@@ -16,7 +16,6 @@ namespace {
 namespace http = beast::http;
 using error_code = boost::system::error_code;
 
-constexpr size_t kReadBytes = 16 << 10;
 // Bytes of later requests that are read while one is handled; beyond them the client's leaving is not noticed.
 constexpr size_t kMostPipelined = 64 << 10;
 constexpr std::chrono::milliseconds kTick{200};
@@ -79,7 +78,7 @@ void Connection::read() {
   if (reading_ || phase_ == Phase::kClosed) return;
   if (phase_ == Phase::kHandled && input_.size() >= kMostPipelined) return;
   reading_ = true;
-  socket_.async_read_some(input_.prepare(kReadBytes), [self = shared_from_this()](error_code error, size_t bytes) {
+  socket_.async_read_some(asio::buffer(received_), [self = shared_from_this()](error_code error, size_t bytes) {
     self->reading_ = false;
     if (error) return self->close();
     self->received(bytes);
@@ -90,7 +89,7 @@ void Connection::received(size_t bytes) {
   if (phase_ == Phase::kLingering) {
     input_.consume(input_.size());
   } else {
-    input_.commit(bytes);
+    input_.commit(asio::buffer_copy(input_.prepare(bytes), asio::buffer(received_.data(), bytes)));
     window_bytes_ += bytes;
     process();
   }

@@ -1,6 +1,7 @@
 // One connection of a client. Private to src/server/http: the only header that includes Boost.
 #pragma once
 
+#include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
@@ -81,6 +82,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   Phase phase_ = Phase::kIdle;
   Clock::time_point phase_start_ = Clock::now();
   bool reading_ = false;
+  // A read is mostly pending, and `input_` changes meanwhile: bytes come here first.
+  std::array<char, 16 << 10> received_;
   beast::flat_buffer input_;
   std::optional<beast::http::request_parser<beast::http::string_body>> parser_;
   size_t window_bytes_ = 0;  // of a body, since `window_start_`

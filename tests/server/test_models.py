@@ -1,0 +1,94 @@
+"""Several models: loaded on demand, kept, unloaded, and bounded in memory."""
+import threading
+import time
+import unittest
+
+import server_support
+from server_support import TestCase
+
+
+def model(text, **settings):
+    return {"model": settings, "answers": [{"if": "slow", "tokens": [text], "repeat": 200, "token_ms": 10}, {"tokens": [text]}]}
+
+
+class Models(TestCase):
+    config = {"models": {"a": model("of a", bytes=600), "b": model("of b", bytes=600), "c": model("of c", bytes=300, load_ms=300),
+                         "large": model("x", bytes=5000), "broken": model("x", load_error="it cannot be loaded")},
+              "load": [], "memory": 1000, "keep_alive_ms": 60_000}
+
+    def ask(self, name, text="hi"):
+        status, answer = self.server.chat(text, model=name)
+        return answer["choices"][0]["message"]["content"] if status == 200 else (status, answer["error"]["message"])
+
+    def loaded(self):
+        return {row["name"] for row in self.server.get("/api/ps")[1]["models"]}
+
+    def test_on_demand_within_memory(self):
+        self.assertEqual(self.ask("a"), "of a")
+        self.assertEqual(self.loaded() - {"c"}, {"a"})
+        self.assertEqual(self.ask("b"), "of b")  # takes the place of a
+        self.assertNotIn("a", self.loaded())
+        self.assertEqual(self.ask("c"), "of c")
+        self.assertEqual(self.loaded(), {"b", "c"})
+
+    def test_the_least_recently_used_leaves(self):
+        self.ask("b")
+        self.ask("c")
+        self.ask("b")
+        self.ask("a")
+        self.assertIn("a", self.loaded())
+        self.assertNotIn("b", self.loaded())
+
+    def test_a_busy_model_stays(self):
+        self.ask("a")
+        answers = []
+        busy = threading.Thread(target=lambda: answers.append(self.ask("a", "slow")))
+        busy.start()
+        self.server.wait_until(running=1)
+        status, message = self.ask("b")
+        self.assertEqual(status, 503)
+        self.assertIn("no room", message)
+        busy.join()
+        self.assertEqual(answers, ["of a" * 200])
+
+    def test_requests_share_a_load(self):
+        self.server.post("/api/generate", {"model": "c", "keep_alive": 0})
+        answers = []
+        threads = [threading.Thread(target=lambda: answers.append(self.ask("c"))) for _ in range(8)]
+        start = time.monotonic()
+        for thread in threads:
+            thread.start()
+        self.assertEqual(self.server.get("/health")[0], 200)
+        for thread in threads:
+            thread.join()
+        self.assertEqual(answers, ["of c"] * 8)
+        self.assertLess(time.monotonic() - start, 1.5)
+
+    def test_what_cannot_be_loaded(self):
+        self.assertEqual(self.ask("broken"), (500, "it cannot be loaded"))
+        status, message = self.ask("large")
+        self.assertEqual(status, 500)
+        self.assertIn("5000 bytes, more than the limit of 1000", message)
+        self.assertEqual(self.ask("c"), "of c")
+
+    def test_unload(self):
+        self.ask("c")
+        self.server.post("/api/generate", {"model": "c", "keep_alive": 0})
+        self.assertNotIn("c", self.loaded())
+
+
+class KeepAlive(TestCase):
+    config = {"models": {"a": model("of a")}, "load": [], "keep_alive_ms": 300}
+
+    def test_idle_models_leave(self):
+        self.server.chat(model="a")
+        self.assertEqual(len(self.server.get("/api/ps")[1]["models"]), 1)
+        time.sleep(1.5)
+        self.assertEqual(self.server.get("/api/ps")[1]["models"], [])
+        self.server.post("/api/generate", {"model": "a", "keep_alive": -1})
+        time.sleep(1.5)
+        self.assertEqual(len(self.server.get("/api/ps")[1]["models"]), 1)
+
+
+if __name__ == "__main__":
+    server_support.main()

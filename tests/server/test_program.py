@@ -1,0 +1,139 @@
+"""`gabbro serve` with models of files: a tiny one, encoders, and SmolLM2 where it is in the cache."""
+import base64
+import http.client
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+import support  # noqa: E402
+from support import ROOT, TINY_F16, TINY_Q8_0, TestCase  # noqa: E402
+
+ENCODERS = ROOT / "tests" / "data" / "encoders"
+
+
+class Program:
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen([support.PROGRAM, "serve", *map(str, arguments), "--port", "0", "--threads", "1"],
+                                        stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.notes = []
+        for line in self.process.stderr:
+            self.notes.append(line)
+            if line.startswith("listening on http://127.0.0.1:"):
+                self.port = int(line.rsplit(":", 1)[1])
+                return
+        raise AssertionError(self.notes)
+
+    def ask(self, method, path, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        content = json.loads(answer.read())
+        connection.close()
+        return answer.status, content
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        self.process.communicate(timeout=60)
+        return self.process.returncode
+
+
+class Serve(TestCase):
+    def start(self, *arguments):
+        program = Program(*arguments)
+        self.addCleanup(lambda: program.process.poll() is None and program.end(signal.SIGKILL))
+        return program
+
+    def test_greedy_text_is_that_of_run(self):
+        program = self.start(TINY_F16, "--chat-template", "chatml")
+        prompt = "Once upon"
+        expected = json.loads(self.succeeds("run", TINY_F16, "--raw", prompt, "-n", 12, "--temperature", 0, "--json", "--ignore-eos").text)
+        body = {"model": "tiny-f16", "prompt": prompt, "max_tokens": 12, "temperature": 0, "ignore_eos": True}
+        status, answer = program.ask("POST", "/v1/completions", body)
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(answer["choices"][0]["text"], expected["text"])
+        self.assertEqual(answer["usage"]["completion_tokens"], 12)
+        self.assertEqual(answer["usage"]["prompt_tokens"], expected["prompt_tokens"])
+        status, answer = program.ask("POST", "/api/generate", {"model": "tiny-f16", "prompt": prompt, "raw": True, "stream": False,
+                                                               "options": {"temperature": 0, "num_predict": 12}})
+        self.assertTrue(expected["text"].startswith(answer["response"]) or answer["response"].startswith(expected["text"]))
+        self.assertEqual(program.end(), 0)
+
+    def test_same_seed_same_text(self):
+        program = self.start(TINY_F16)
+        body = {"model": "tiny-f16", "prompt": "Once", "max_tokens": 20, "seed": 7, "temperature": 1.5, "n": 2, "ignore_eos": True}
+        first = program.ask("POST", "/v1/completions", body)[1]["choices"]
+        self.assertEqual(first, program.ask("POST", "/v1/completions", body)[1]["choices"])
+        self.assertNotEqual(first[0]["text"], first[1]["text"])
+        other = program.ask("POST", "/api/generate", {"model": "tiny-f16", "prompt": "Once", "raw": True, "stream": False, "options": {
+            "temperature": 1.5, "seed": 7, "num_predict": 20, "top_k": 0, "top_p": 1, "min_p": 0}})
+        same = program.ask("POST", "/v1/completions", {"model": "tiny-f16", "prompt": "Once", "max_tokens": 20, "seed": 7, "temperature": 1.5})
+        self.assertEqual(other[1]["response"], same[1]["choices"][0]["text"])
+
+    def test_no_template(self):
+        program = self.start(TINY_F16)
+        status, answer = program.ask("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}]})
+        self.assertEqual(status, 400)
+        self.assertIn("--chat-template", answer["error"]["message"])
+
+    def test_two_models_and_a_worker(self):
+        os.environ["GABBRO_WORKER"] = "on"
+        self.addCleanup(os.environ.pop, "GABBRO_WORKER")
+        program = self.start(TINY_F16, TINY_Q8_0)
+        for name in ("tiny-f16", "tiny-q8_0"):
+            status, answer = program.ask("POST", "/v1/completions", {"model": name, "prompt": "Once", "max_tokens": 4})
+            self.assertEqual((status, answer["model"]), (200, name))
+        status, _ = program.ask("POST", "/v1/completions", {"model": str(TINY_F16), "prompt": "Once", "max_tokens": 4})
+        self.assertEqual(status, 404)  # a path is no name
+        self.assertEqual(program.end(signal.SIGINT), 0)
+
+    def test_embeddings(self):
+        expected = json.loads((ENCODERS / "bert" / "texts.json").read_text())
+        texts = expected["texts"]
+        vectors = json.loads(self.succeeds("embed", ENCODERS / "bert", *texts, "--json").text)["embeddings"]
+        program = self.start(ENCODERS / "bert")
+        status, answer = program.ask("POST", "/v1/embeddings", {"model": "bert", "input": texts})
+        self.assertEqual(status, 200, answer)
+        self.assertEqual([row["index"] for row in answer["data"]], list(range(len(texts))))
+        for row, vector in zip(answer["data"], vectors):
+            self.assertLess(max(abs(a - b) for a, b in zip(row["embedding"], vector)), 1e-5)
+        status, packed = program.ask("POST", "/v1/embeddings", {"model": "bert", "input": texts, "encoding_format": "base64"})
+        for row, vector in zip(packed["data"], answer["data"]):
+            data = base64.b64decode(row["embedding"])
+            self.assertEqual(len(data), 4 * len(vector["embedding"]))
+            self.assertLess(max(abs(a - b) for a, b in zip(struct.unpack(f"<{len(data) // 4}f", data), vector["embedding"])), 1e-6)
+        tokens = program.ask("POST", "/tokenize", {"model": "bert", "prompt": texts[0]})[1]["tokens"]
+        status, by_ids = program.ask("POST", "/v1/embeddings", {"model": "bert", "input": tokens})
+        self.assertEqual((status, by_ids["usage"]["prompt_tokens"]), (200, len(tokens)))
+        self.assertLess(max(abs(a - b) for a, b in zip(by_ids["data"][0]["embedding"], vectors[0])), 1e-5)
+        status, ollama = program.ask("POST", "/api/embed", {"model": "bert", "input": texts})
+        self.assertEqual(len(ollama["embeddings"]), len(texts))
+        self.assertAlmostEqual(sum(x * x for x in ollama["embeddings"][0]), 1, places=4)
+        status, old = program.ask("POST", "/api/embeddings", {"model": "bert", "prompt": texts[0]})
+        self.assertLess(max(abs(a - b) for a, b in zip(old["embedding"], vectors[0])), 1e-5)
+        for wrong in ({"input": ""}, {"input": []}, {"input": [""]}, {"input": 5}, {"input": "word " * 5000}, {"input": [-1]},
+                      {"input": "a", "dimensions": 0}, {"input": "a", "encoding_format": "x"}, {"input": [1 << 40]}):
+            self.assertEqual(program.ask("POST", "/v1/embeddings", {"model": "bert", **wrong})[0], 400, wrong)
+        self.assertEqual(program.ask("POST", "/v1/completions", {"model": "bert", "prompt": "a"})[0], 400)
+        self.assertEqual(program.ask("GET", "/api/tags")[1]["models"][0]["capabilities"], ["embedding"])
+
+
+class Real(TestCase):
+    @unittest.skipUnless(support.real_model(), "SmolLM2 is not in the model cache")
+    def test_an_answer(self):
+        program = Program(support.real_model())
+        self.addCleanup(lambda: program.process.poll() is None and program.end(signal.SIGKILL))
+        name = program.ask("GET", "/v1/models")[1]["data"][0]["id"]
+        status, answer = program.ask("POST", "/v1/chat/completions", {"model": name, "temperature": 0, "max_tokens": 20, "messages": [
+            {"role": "user", "content": "What is the capital of France?"}]})
+        self.assertEqual(status, 200)
+        self.assertIn("Paris", answer["choices"][0]["message"]["content"])
+
+
+if __name__ == "__main__":
+    support.main()

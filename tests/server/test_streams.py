@@ -1,0 +1,201 @@
+"""Requests that end early, wait or are read slowly."""
+import random
+import threading
+import time
+import unittest
+
+import server_support
+from server_support import SCRIPT, Server, TestCase, chat_request, read_all
+
+LIMIT = 0.1  # seconds from a client's leaving to the end of its request; and as much for the measurement's own requests
+MEASURING = 0.2
+
+
+class Leaving(TestCase):
+    config = {"models": {"script": {"model": {"parallel": 2}, **SCRIPT}}}
+
+    def ends(self, connection):
+        connection.close()
+        self.assertLess(self.server.wait_until(running=0), LIMIT + MEASURING)
+
+    def test_in_generation(self):
+        for stream in (True, False):
+            with self.subTest(stream=stream):
+                connection = self.server.connect()
+                connection.sendall(chat_request("slow", stream=stream))
+                self.server.wait_until(running=1)
+                self.ends(connection)
+
+    def test_in_the_prompt(self):
+        for stream in (True, False):
+            with self.subTest(stream=stream):
+                connection = self.server.connect()
+                connection.sendall(chat_request("prefill", stream=stream))
+                self.server.wait_until(running=1)
+                self.ends(connection)
+
+    def test_in_the_queue(self):
+        running = [self.server.connect() for _ in range(2)]
+        for connection in running:
+            connection.sendall(chat_request("slow", stream=True))
+        self.server.wait_until(running=2)
+        for stream in (True, False):
+            waiting = self.server.connect()
+            waiting.sendall(chat_request("slow", stream=stream))
+            self.server.wait_until(running=2, waiting=1)
+            waiting.close()
+            self.assertLess(self.server.wait_until(running=2, waiting=0), LIMIT + MEASURING)
+        for connection in running:
+            connection.close()
+        self.server.wait_until(running=0)
+
+    def test_half_closed(self):
+        connection = self.server.connect()
+        connection.sendall(chat_request("slow"))
+        self.server.wait_until(running=1)
+        connection.shutdown(1)
+        self.assertLess(self.server.wait_until(running=0), LIMIT + MEASURING)
+        connection.close()
+
+    def test_several_choices(self):
+        connection = self.server.connect()
+        connection.sendall(chat_request("slow", n=4))
+        self.server.wait_until(running=2, waiting=2)
+        self.ends(connection)
+
+    def test_at_random(self):
+        source = random.Random(5)
+
+        def visit():
+            for _ in range(15):
+                with self.server.connect() as connection:
+                    connection.sendall(chat_request(source.choice(["hi", "slow", "ponder", "flood"]), stream=source.random() < 0.5))
+                    time.sleep(source.random() * 0.05)
+
+        threads = [threading.Thread(target=visit) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.server.wait_until(running=0)
+        self.assertEqual(self.server.chat()[0], 200)
+
+
+class Waiting(TestCase):
+    config = {"models": {"script": {"model": {"parallel": 1}, **SCRIPT}}, "queue": 2, "first_ping_ms": 100, "ping_ms": 300}
+
+    def test_queue_is_bounded_and_its_place_is_said(self):
+        running = self.server.connect()
+        running.sendall(chat_request("slow", stream=True))
+        self.server.wait_until(running=1)
+        waiting = [self.server.connect() for _ in range(2)]
+        for i, connection in enumerate(waiting):
+            connection.sendall(chat_request("hi", stream=True))
+            self.server.wait_until(running=1, waiting=i + 1)
+        start = time.monotonic()
+        status, headers, _ = self.server.ask("POST", "/v1/completions", {"model": "script", "prompt": "hi"})
+        self.assertLess(time.monotonic() - start, 0.5)
+        self.assertEqual((status, headers["Retry-After"]), (503, "1"))
+        time.sleep(1.2)
+        for place, connection in enumerate(waiting, 1):
+            content = connection.recv(65536)
+            self.assertIn(b": waiting, place %d\n\n" % place, content)
+        running.close()
+        for connection in waiting:
+            connection.settimeout(10)
+            content = b""
+            while not content.endswith(b"0\r\n\r\n"):
+                content += connection.recv(65536)
+            self.assertIn(b"[DONE]", content)
+            connection.close()
+
+    def test_pings_in_the_prompt(self):
+        connection = self.server.connect()
+        connection.sendall(chat_request("prefill", stream=True))
+        time.sleep(1.5)
+        self.assertIn(b": ping\n\n", connection.recv(65536))
+        connection.close()
+        self.server.wait_until(running=0)
+
+
+class Slow(TestCase):
+    config = {"unsent_bytes": 100_000, "write_ms": 1000}
+
+    def test_a_client_that_does_not_read(self):
+        connection = self.server.connect()
+        connection.sendall(chat_request("flood", stream=True))
+        self.server.wait_until(running=1)
+        start = time.monotonic()
+        self.assertEqual(self.server.chat()[0], 200)  # others are served meanwhile
+        self.server.wait_until(running=0, limit=20)
+        self.assertLess(time.monotonic() - start, 20)
+        self.assertNotIn(b"[DONE]", read_all(connection))
+        connection.close()
+
+
+class TimeLimit(TestCase):
+    config = {"request_ms": 700}
+
+    def test_long_requests_end(self):
+        self.refused(self.server.chat("slow"), 504, code="timeout")
+        events = self.server.events("/v1/chat/completions", {"model": "script", "stream": True, "messages": [{"role": "user", "content": "slow"}]})
+        self.assertEqual(events[-2]["error"]["code"], "timeout")
+
+
+class Many(TestCase):
+    config = {"models": {"script": {"model": {"parallel": 8}, "answers": [
+        {"if": f"number {i}.", "tokens": [f"w{i} "], "repeat": 50, "token_ms": 1} for i in range(40)]}}, "connections_per_address": 200}
+
+    def test_no_request_changes_another_text(self):
+        wrong, lock = [], threading.Lock()
+
+        def ask(i):
+            if i % 3 == 0:
+                answer = self.server.chat(f"number {i}.")[1]["choices"][0]["message"]["content"]
+            elif i % 3 == 1:
+                events = self.server.events("/v1/chat/completions", {"model": "script", "stream": True, "messages": [
+                    {"role": "user", "content": f"number {i}."}]})
+                answer = "".join(e["choices"][0]["delta"].get("content", "") for e in events[:-1])
+            else:
+                lines = self.server.lines("/api/chat", {"model": "script", "messages": [{"role": "user", "content": f"number {i}."}]})
+                answer = "".join(line["message"]["content"] for line in lines)
+            if answer != f"w{i} " * 50:
+                with lock:
+                    wrong.append((i, answer[:60]))
+
+        threads = [threading.Thread(target=ask, args=(i % 40,)) for i in range(200)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+
+class Cuts(unittest.TestCase):
+    def test_a_stream_is_the_whole_answer_for_every_cut(self):
+        """Random cuts of texts with thoughts, characters of several bytes and stop texts."""
+        source = random.Random(7)
+        texts = ["<think>a<b</thi nk>\n\n</think>\n\n the €nd 😀 of <think>it</think>", "  <think></think>x", "<thinkx>y</think>",
+                 "<think>never closed </thin", "é<|stop|>é", "\n<think>\n"]
+        answers = []
+        for i in range(80):
+            data = texts[i % len(texts)].encode()
+            cuts = sorted(source.sample(range(1, len(data)), min(len(data) - 1, source.randrange(1, 12))))
+            pieces = [list(data[a:b]) for a, b in zip([0, *cuts], [*cuts, len(data)])]
+            answers.append({"if": f"number {i}.", "tokens": pieces, "token_ms": source.choice([0, 0, 2])})
+        with Server(models={"script": {"answers": answers}}) as server:
+            seen = {}
+            for i in range(80):
+                body = {"model": "script", "messages": [{"role": "user", "content": f"number {i}."}], "stop": ["<|stop|>"]}
+                message = server.post("/v1/chat/completions", body)[1]["choices"][0]["message"]
+                whole = (message.get("reasoning_content", ""), message["content"])
+                events = server.events("/v1/chat/completions", {**body, "stream": True})
+                deltas = [event["choices"][0]["delta"] for event in events[:-1]]
+                self.assertEqual(tuple("".join(d.get(name, "") for d in deltas) for name in ("reasoning_content", "content")), whole)
+                self.assertEqual(seen.setdefault(i % len(texts), whole), whole, texts[i % len(texts)])
+            self.assertEqual(seen[0], ("a<b</thi nk>", "the €nd 😀 of <think>it</think>"))
+            self.assertEqual(seen[4], ("", "é"))
+
+
+if __name__ == "__main__":
+    server_support.main()
