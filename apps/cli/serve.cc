@@ -22,7 +22,8 @@ struct ServeArguments {
   CommonOptions common;
   std::vector<std::string> models, hosts, allowed_hosts, allowed_origins, aliases;
   int port = 11434;
-  std::string keys, budget, keep_alive = "300";
+  std::string keys, budget;
+  int64_t keep_alive = 300;
   bool no_auth = false, any_model = false, strict = false;
   int64_t context = 0;
   std::optional<std::string> kv_type;
@@ -45,8 +46,7 @@ server::ServerOptions options_of(const ServeArguments& o) {
   options.models.queue_limit = static_cast<size_t>(o.queue);
   options.models.serves_any_name = o.any_model;
   if (!o.budget.empty()) options.models.memory = parse_size(o.budget, "--models-memory");
-  const double seconds = std::strtod(o.keep_alive.c_str(), nullptr);
-  options.models.keep_alive = seconds < 0 ? server::kForever : server::KeepAlive(static_cast<int64_t>(seconds * 1000));
+  options.models.keep_alive = o.keep_alive < 0 ? server::kForever : std::chrono::seconds(o.keep_alive);
   for (const std::string& alias : o.aliases) {
     const size_t equals = alias.find('=');
     if (equals == 0 || equals == std::string::npos)
@@ -106,6 +106,7 @@ void add_serve(Command root) {
   command
       .option("MODEL", o->models, "Models that are loaded at once and stay; others are loaded when they are asked for")
       .optional()
+      .takes_rest()
       .file(FileUse::kModel);
   command.option("--host", o->hosts, "IP address to listen on; may be repeated")
       .placeholder("ADDRESS")
@@ -127,8 +128,8 @@ void add_serve(Command root) {
   add_kv_type(command, o->kv_type);
   command.number("--parallel", o->parallel, "Requests that a model computes together").range(1, 1024);
   command.number("--queue", o->queue, "Requests that may wait for a model; others get 503").range(0, 1 << 20);
-  command.option("--keep-alive", o->keep_alive, "Seconds that a model stays after its last request; below 0: for ever")
-      .placeholder("SECONDS");
+  command.number("--keep-alive", o->keep_alive, "Seconds that a model stays after its last request; -1: for ever")
+      .range(-1, 1 << 30);
   command.option("--models-memory", o->budget, "Memory of all loaded models together").placeholder("SIZE");
   command
       .option("--chat-template", o->chat_template, "Template for all models, a file or a name, in place of their own")

@@ -342,7 +342,7 @@ void Connection::close() {
   const bool was_handled = phase_ == Phase::kHandled;
   phase_ = Phase::kClosed;
   error_code ignored;
-  timer_.cancel(ignored);
+  timer_.cancel();
   socket_.close(ignored);
   if (exchange_) exchange_->leave();
   exchange_.reset();

@@ -1,0 +1,108 @@
+// Any bytes as the body of a request, a file of keys, the head of a request, or an answer in pieces: an error of the
+// request, or a value within the bounds.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+
+#include "src/base/error.h"
+#include "src/server/answer/prompt.h"
+#include "src/server/answer/sampling_fields.h"
+#include "src/server/http/access.h"
+#include "src/server/http/url.h"
+#include "src/server/routes/openai_common.h"
+#include "tests/fuzz/input.h"
+#include "tests/server/scripted_model.h"
+
+namespace {
+
+using namespace gabbro::server;
+
+const LoadedModel& model() {
+  static const auto* const loaded = [] {
+    const Json script = Json::parse(R"({"m": {"answers": [{"tokens": ["a"]}]}})");
+    gabbro::test::ScriptedModels models(script);
+    return new LoadedModel(models.load(*models.find("m")));
+  }();
+  return *loaded;
+}
+
+template <class Call>
+void try_call(const Call& call) {
+  try {
+    call();
+  } catch (const ApiError&) {
+  } catch (const gabbro::Error&) {
+  }
+}
+
+void read_body(const std::string& text) {
+  Json body;
+  try {
+    body = parse_request(text);
+  } catch (const ApiError&) {
+    return;
+  }
+  Fields fields(body);
+  try_call([&] { read_openai_request(fields); });
+  try_call([&] { refuse_unsupported(fields); });
+  try_call([&] { read_keep_alive(fields, "keep_alive"); });
+  try_call([&] {
+    const gabbro::GenerateOptions options = read_openai_sampling(fields, model());
+    if (options.stop.size() > 2 * kMostStops) std::abort();
+    gabbro::check_request({.prompt = {1}, .options = options}, model().generator->facts(),
+                          model().generator->tokenizer());
+  });
+  try_call([&] {
+    int64_t context = 0;
+    read_ollama_options(fields.object("options"), model(), context);
+  });
+  try_call([&] { render_chat(model(), read_messages(fields), read_template_variables(fields)); });
+  fields.unknown();
+}
+
+void check_head(gabbro::fuzz::Input& input) {
+  static const auto* const access =
+      new Access({.allowed_origins = {"https://a.example"}, .keys = parse_keys("a-key-of-tests-1", "keys")});
+  HttpRequest request{.method = input.boolean() ? "GET" : "OPTIONS"};
+  split_target(input.text(100), request.path, request.query);
+  for (const char* const name : {"host", "origin", "authorization", "access-control-request-method"}) {
+    if (input.boolean()) request.headers.emplace_back(name, input.text(100));
+  }
+  access->check(request);
+}
+
+void split_answer(gabbro::fuzz::Input& input) {
+  const std::string text = input.text(1000);
+  const auto split = [&](size_t step) {
+    ThoughtSplitter splitter(ThoughtSplitter::Mode::kDetect);
+    std::string parts[2];
+    const auto take = [&](const std::vector<AnswerPiece>& pieces) {
+      for (const AnswerPiece& piece : pieces) parts[piece.is_thought ? 1 : 0] += piece.text;
+    };
+    for (size_t at = 0; at < text.size(); at += step) take(splitter.feed(std::string_view(text).substr(at, step)));
+    take(splitter.finish());
+    return parts[0] + '\0' + parts[1];
+  };
+  if (split(1) != split(text.size() + 1) || split(3) != split(1)) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  gabbro::fuzz::Input input(data, size);
+  switch (input.number(0, 3)) {
+    case 0:
+      // All but the last byte, so that corpus files can be written by hand.
+      read_body(std::string(reinterpret_cast<const char*>(data), size > 0 ? size - 1 : 0));
+      break;
+    case 1:
+      try_call([&] { parse_keys(input.text(1000), "keys"); });
+      break;
+    case 2:
+      check_head(input);
+      break;
+    default:
+      split_answer(input);
+  }
+  return 0;
+}
