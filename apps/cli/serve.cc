@@ -132,7 +132,8 @@ void add_serve(Command root) {
       .range(-1, 1 << 30);
   command.option("--models-memory", o->budget, "Memory of all loaded models together").placeholder("SIZE");
   command
-      .option("--chat-template", o->chat_template, "Template for all models, a file or a name, in place of their own")
+      .option("--chat-template", o->chat_template,
+              "Template for all models, a file or a name, in place of the one of their files")
       .placeholder("FILE|NAME");
   command.number("--drain", o->drain, "Seconds that requests have to end after a signal").range(0, 3600);
   add_device_options(command, o->common);

@@ -1,4 +1,4 @@
-// What the routes share: models, answers in progress, counters.
+// The state that the routes share: models, answers in progress, counters.
 #pragma once
 
 #include <list>

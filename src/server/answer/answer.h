@@ -35,7 +35,7 @@ struct AnswerTotals {
 class AnswerWriter {
  public:
   virtual ~AnswerWriter() = default;
-  // Of a stream: bytes for the client, or nothing.
+  // Bytes of a stream for the client, or nothing.
   virtual std::string begin() { return {}; }
   virtual std::string text(size_t choice, std::string_view text, bool is_thought) = 0;
   virtual std::string finished(size_t choice, const Choice& result) = 0;
@@ -43,7 +43,7 @@ class AnswerWriter {
   virtual std::string failed(const ApiError& error) = 0;
   virtual std::string ping(size_t place) = 0;  // in the queue; 0: it does not wait
   virtual const char* content_type() const = 0;
-  // Of an answer that is not streamed.
+  // The body of an answer that is not streamed.
   virtual Json whole(const std::vector<Choice>& choices, const AnswerTotals& totals) = 0;
 };
 

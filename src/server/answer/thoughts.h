@@ -21,8 +21,8 @@ class ThoughtSplitter {
   };
   explicit ThoughtSplitter(Mode mode);
 
-  // What is certain after this piece. White space around the tags is left out. The pieces of all calls together are the
-  // same for every cut of the text.
+  // Returns the text that is certain after this piece. White space around the tags is left out. The pieces of all calls
+  // together are the same for every cut of the text.
   std::vector<AnswerPiece> feed(std::string_view text);
   std::vector<AnswerPiece> finish();
 

@@ -1,4 +1,4 @@
-// Who may use the server: hosts, origins and API keys. Pure: decides by the head of a request.
+// Access to the server: hosts, origins and API keys. Pure: decides by the head of a request.
 #pragma once
 
 #include <optional>
@@ -33,7 +33,7 @@ class Access {
   // Nothing where the request may go on; then request.key_name is set. Preflight requests of allowed origins are
   // answered.
   std::optional<Response> check(HttpRequest& request) const;
-  // Of the answer to a request of an allowed origin.
+  // Headers of the answer to a request of an allowed origin; else none.
   Headers cors_headers(const HttpRequest& request) const;
 
  private:

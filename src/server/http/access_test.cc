@@ -7,7 +7,7 @@
 namespace gabbro::server {
 namespace {
 
-// Of "printf 'a-key-of-tests-1' | sha256sum".
+// Printed by "printf 'a-key-of-tests-1' | sha256sum".
 constexpr const char* kSha256 = "fffa98e0960fcbb078ebdc839c36c69574c5542373a8916c8524e6776ecf2c40";
 
 std::string refusal_of(const std::string& text) {

@@ -20,7 +20,7 @@ namespace beast = boost::beast;
 
 class ConnectionExchange;
 
-// What all connections of a server share.
+// The state that all connections of a server share.
 struct ConnectionShared {
   HttpLimits limits;
   HttpHandlers handlers;
@@ -45,7 +45,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void close_if_idle();
   void close_now();
 
-  // Of its exchange.
+  // Called by its exchange, on the strand.
   void respond(Response response);
   void begin(Response head);
   void write(std::string data);
@@ -115,7 +115,7 @@ class ConnectionExchange final : public Exchange, public std::enable_shared_from
   void on_sent(std::function<void()> callback) override;
   void on_gone(std::function<void()> callback) override;
 
-  // Of its connection.
+  // Called by its connection.
   void sent(size_t bytes, bool all);
   void leave();    // the client has left
   void release();  // the answer is over: drops the callbacks

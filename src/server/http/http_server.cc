@@ -192,7 +192,7 @@ void HttpServer::stop() {
   state_->context.stop();
   for (std::thread& thread : state_->threads) thread.join();
   state_->threads.clear();
-  // What is still queued holds the connections and this state.
+  // Queued handlers hold the connections and this state.
   for (const auto& timer : state_->timers) timer->cancel();
   state_->context.restart();
   state_->context.poll();

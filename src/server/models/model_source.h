@@ -1,4 +1,4 @@
-// Where models come from: the folders of this machine, or a script of tests.
+// A source of models: the folders of this machine, or a script of tests.
 #pragma once
 
 #include <memory>

@@ -34,7 +34,7 @@ OllamaRequest read_ollama_request(Fields& fields) {
   return request;
 }
 
-// Of a request without a prompt: it loads the model, or with keep_alive 0 unloads it.
+// Answers a request without a prompt: it loads the model, or with keep_alive 0 unloads it.
 void only_loads(Service& service, const std::shared_ptr<Exchange>& exchange, const OllamaRequest& request,
                 bool is_chat) {
   if (request.keep_alive && request.keep_alive->count() == 0) {
