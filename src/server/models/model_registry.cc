@@ -69,7 +69,7 @@ void ModelRegistry::acquire(const ModelEntry& entry, std::optional<KeepAlive> ke
     }
     if (keep_alive) slot.keep_alive = *keep_alive;
     if (slot.runner == nullptr) {
-      if (slot.waiting.size() >= options_.queue_limit)
+      if (slot.waiting.size() > options_.queue_limit)
         throw overloaded(fmt::format("{} requests wait for the model {}", slot.waiting.size(), entry.id));
       slot.waiting.push_back(std::move(ready));
     } else {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/base/error.h"
 #include "src/server/api_error.h"
 
@@ -98,8 +100,14 @@ TextEncoder& ModelRunner::encoder() const {
   return *model_.encoder;
 }
 
+// Those that a model computes together do not wait for each other.
 void ModelRunner::check_room(size_t count) const {
-  if (waiting_ + count > queue_limit_ + (running_ == 0 ? 1 : 0))
+  const int64_t together = model_.generator != nullptr ? model_.generator->facts().sequences : 1;
+  const size_t most = static_cast<size_t>(std::max<int64_t>(1, together)) + queue_limit_;
+  if (count > most)
+    throw ApiError(400,
+                   fmt::format("one request asks for {} texts, more than the {} that may run and wait", count, most));
+  if (waiting_ + running_ + count > most)
     throw overloaded(fmt::format("{} requests wait for the model {}, no more are taken", waiting_.load(), entry_.id));
 }
 
