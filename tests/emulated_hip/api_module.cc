@@ -1,6 +1,10 @@
 // Modules and launches. A module's code is the simulator's build of the source that the image names.
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <new>
@@ -8,7 +12,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/gpu/sim/grid.h"
 #include "tests/emulated_hip/graphs.h"
 #include "tests/emulated_hip/image.h"
 #include "tests/emulated_hip/kernels.h"
@@ -16,22 +19,24 @@
 
 using emulated_hip::call;
 using emulated_hip::Failure;
+using emulated_hip::Image;
+using emulated_hip::Kernel;
+using emulated_hip::KernelModule;
 using emulated_hip::Lock;
 using emulated_hip::Runtime;
 using emulated_hip::Stream;
 using gabbro::gpu::Dim;
-using gabbro::gpu::sim::Registration;
 
 namespace {
 
 struct Function {
-  const Registration* kernel;
+  std::unique_ptr<Kernel> kernel;
   int device;
 };
 
 struct Module {
   int device;
-  std::string source;
+  std::unique_ptr<KernelModule> kernels;
   std::map<std::string, std::unique_ptr<Function>> functions;
 };
 
@@ -48,7 +53,7 @@ std::shared_ptr<const void> copy_arguments(const void* from, size_t bytes) {
   return {copied, [](const void* memory) { ::operator delete(const_cast<void*>(memory), kAlignment); }};
 }
 
-const void* arguments_of(const Registration& kernel, void** params, void** extra) {
+const void* arguments_of(const Kernel& kernel, void** params, void** extra) {
   if (params != nullptr) return params[0];
   size_t bytes = 0;
   const void* buffer = nullptr;
@@ -60,21 +65,42 @@ const void* arguments_of(const Registration& kernel, void** params, void** extra
   return buffer;
 }
 
-void run(Runtime& runtime, const Registration& kernel, Dim grid, const void* args) {
-  const std::string error = gabbro::gpu::sim::run_grid(
-      kernel, grid, args, nullptr, {.seed = runtime.settings.seed, .resident = runtime.settings.resident});
-  if (error.empty()) return;
-  const bool is_access = error.find(": access ") != std::string::npos;
+void run(Runtime& runtime, const Kernel& kernel, Dim grid, uint32_t threads, uint32_t block_memory, const void* args) {
+  const emulated_hip::LaunchError error = kernel.run(grid, threads, block_memory, args);
+  if (error.text.empty()) return;
   const std::lock_guard lock(runtime.mutex);
-  runtime.fault(is_access ? hipErrorIllegalAddress : hipErrorLaunchFailure, "emulated GPU: " + error, nullptr);
+  runtime.fault(error.is_access ? hipErrorIllegalAddress : hipErrorLaunchFailure, "emulated GPU: " + error.text,
+                nullptr);
 }
 
-void require_dimensions(unsigned x, unsigned y, unsigned z, unsigned threads, const Registration& kernel) {
+// The code object of a source that EMULATED_GPU_CODE has.
+std::string read_code(const std::string& folder, const Image& image) {
+  const std::string name = std::filesystem::path(image.source).stem().string() + "." + image.target + ".hsaco";
+  std::ifstream file(folder + "/" + name, std::ios::binary);
+  if (!file) {
+    fmt::print(stderr, "emulated HIP: EMULATED_GPU_CODE: {} has no {}\n", folder, name);
+    throw Failure{hipErrorFileNotFound, name};
+  }
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::unique_ptr<KernelModule> open_kernels(const Runtime& runtime, const Image& image, int wave) {
+  const emulated_hip::Settings& settings = runtime.settings;
+  if (image.source.empty()) {
+    if (settings.instructions.empty())
+      throw Failure{hipErrorInvalidImage, "real device code, which needs EMULATED_GPU_INSTRUCTIONS"};
+    return emulated_hip::open_machine_code(image.code, image.target);
+  }
+  if (settings.code.empty()) return emulated_hip::open_host_kernels(image.source, wave);
+  return emulated_hip::open_machine_code(read_code(settings.code, image), image.target);
+}
+
+void require_dimensions(unsigned x, unsigned y, unsigned z, unsigned threads, const Kernel& kernel) {
   constexpr uint64_t kMostThreads = uint64_t{1} << 32;
   if (x == 0 || y == 0 || z == 0 || threads == 0) throw Failure{hipErrorInvalidConfiguration, "an empty grid"};
   if (uint64_t{x} * threads >= kMostThreads || y > 65535 || z > 65535)
     throw Failure{hipErrorInvalidConfiguration, fmt::format("a grid of {} x {} x {} blocks of {}", x, y, z, threads)};
-  if (threads != kernel.threads)
+  if (kernel.takes_fewer_threads ? threads > kernel.threads : threads != kernel.threads)
     throw Failure{hipErrorInvalidValue, fmt::format("{} threads for a kernel of {}", threads, kernel.threads)};
 }
 
@@ -85,13 +111,13 @@ hipError_t hipModuleLoadData(hipModule_t* module, const void* data) {
     if (module == nullptr || data == nullptr) throw Failure{hipErrorInvalidValue, "image"};
     if (runtime.is_failing("image")) throw Failure{hipErrorInvalidImage, "a fault that was asked for"};
     const int index = runtime.current_device();
-    const emulated_hip::Image image =
-        emulated_hip::find_image(data, runtime.device(index).card->target, runtime.settings.rules.newest_bundle_format);
+    const emulated_hip::Card& card = *runtime.device(index).card;
+    const Image image = emulated_hip::find_image(data, card.target, runtime.settings.rules.newest_bundle_format);
     if (image.problem == emulated_hip::ImageProblem::kNoTarget) throw Failure{hipErrorNoBinaryForGpu, image.why};
     if (image.problem == emulated_hip::ImageProblem::kInvalid) throw Failure{hipErrorInvalidImage, image.why};
     auto made = std::make_unique<Module>();
     made->device = index;
-    made->source = image.source;
+    made->kernels = open_kernels(runtime, image, card.wave);
     *module = reinterpret_cast<hipModule_t>(made.release());
   });
 }
@@ -109,14 +135,16 @@ hipError_t hipModuleUnload(hipModule_t module) {
 }
 
 hipError_t hipModuleGetFunction(hipFunction_t* function, hipModule_t handle, const char* name) {
-  return call("hipModuleGetFunction", [&](Runtime& runtime, Lock&) {
+  return call("hipModuleGetFunction", [&](Runtime&, Lock&) {
     if (function == nullptr || handle == nullptr || name == nullptr) throw Failure{hipErrorInvalidValue, "function"};
     Module& module = *reinterpret_cast<Module*>(handle);
-    const Registration* kernel =
-        emulated_hip::find_kernel(module.source, name, runtime.device(module.device).card->wave);
-    if (kernel == nullptr) throw Failure{hipErrorNotFound, fmt::format("{} has no kernel {}", module.source, name)};
     std::unique_ptr<Function>& known = module.functions[name];
-    if (known == nullptr) known = std::make_unique<Function>(Function{kernel, module.device});
+    if (known == nullptr) {
+      std::unique_ptr<Kernel> kernel = module.kernels->find(name);
+      if (kernel == nullptr)
+        throw Failure{hipErrorNotFound, fmt::format("{} has no kernel {}", module.kernels->description(), name)};
+      known = std::make_unique<Function>(Function{std::move(kernel), module.device});
+    }
     *function = reinterpret_cast<hipFunction_t>(known.get());
   });
 }
@@ -124,18 +152,22 @@ hipError_t hipModuleGetFunction(hipFunction_t* function, hipModule_t handle, con
 hipError_t hipFuncGetAttribute(int* value, hipFunction_attribute attribute, hipFunction_t handle) {
   return call("hipFuncGetAttribute", [&](Runtime&, Lock&) {
     if (value == nullptr) throw Failure{hipErrorInvalidValue, "value"};
-    const Registration& kernel = *function_of(handle).kernel;
+    const Kernel& kernel = *function_of(handle).kernel;
     switch (attribute) {
       case HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
         *value = static_cast<int>(kernel.threads);
         return;
       case HIP_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+        *value = static_cast<int>(kernel.block_memory);
+        return;
       case HIP_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+        *value = static_cast<int>(kernel.local_memory);
+        return;
       case HIP_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:
         *value = 0;
         return;
       case HIP_FUNC_ATTRIBUTE_NUM_REGS:
-        *value = 64;
+        *value = static_cast<int>(kernel.registers);
         return;
       default:
         throw Failure{hipErrorInvalidValue, "attribute"};
@@ -161,8 +193,9 @@ hipError_t hipModuleLaunchKernel(hipFunction_t handle, unsigned grid_x, unsigned
                                  hipStream_t stream_handle, void** params, void** extra) {
   return call("hipModuleLaunchKernel", [&](Runtime& runtime, Lock& lock) {
     const Function& function = function_of(handle);
-    const Registration& kernel = *function.kernel;
-    if (block_y != 1 || block_z != 1) throw Failure{hipErrorInvalidValue, "host kernels have blocks of one dimension"};
+    const Kernel& kernel = *function.kernel;
+    if (block_y != 1 || block_z != 1)
+      throw Failure{hipErrorInvalidValue, "the kernels here have blocks of one dimension"};
     require_dimensions(grid_x, grid_y, grid_z, block_x, kernel);
     Stream& stream = runtime.stream(stream_handle);
     if (stream.device != function.device) throw Failure{hipErrorInvalidHandle, "the stream is of another device"};
@@ -172,7 +205,9 @@ hipError_t hipModuleLaunchKernel(hipFunction_t handle, unsigned grid_x, unsigned
     if (kernel.arg_bytes > kMostArguments) throw Failure{hipErrorInvalidValue, "more than 4096 bytes of arguments"};
     const auto args = copy_arguments(arguments_of(kernel, params, extra), kernel.arg_bytes);
     const Dim grid = {grid_x, grid_y, grid_z};
-    const auto work = [&runtime, &kernel, grid, args] { run(runtime, kernel, grid, args.get()); };
+    const auto work = [&runtime, &kernel, grid, block_x, block_memory, args] {
+      run(runtime, kernel, grid, block_x, block_memory, args.get());
+    };
     if (emulated_hip::capture_work(runtime, stream, work, kernel.arg_bytes)) return;
     ++runtime.statistics.launches;
     if (runtime.is_failing("launch")) {

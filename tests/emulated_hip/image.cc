@@ -63,40 +63,43 @@ T read(const char* data, size_t offset = 0) {
 }
 
 Image invalid(std::string why) {
-  return {.problem = ImageProblem::kInvalid, .why = std::move(why), .target = {}, .source = {}};
+  Image image;
+  image.problem = ImageProblem::kInvalid;
+  image.why = std::move(why);
+  return image;
 }
 
 Image read_elf(const char* data, std::string_view card_target) {
   const auto header = read<Elf64_Ehdr>(data);
   if (header.e_machine != kMachine || header.e_ident[EI_OSABI] != kSystem)
     return invalid("an ELF file of another machine");
+  Image image;
   const uint32_t machine = header.e_flags & kTargetMask;
   const auto target = std::ranges::find(kTargets, machine, &Target::machine);
   if (target == kTargets.end() || !runs_on(target->name, card_target)) {
-    return {.problem = ImageProblem::kNoTarget,
-            .why = fmt::format("code for {}", target == kTargets.end() ? "an unknown target" : target->name),
-            .target = {},
-            .source = {}};
+    image.problem = ImageProblem::kNoTarget;
+    image.why = fmt::format("code for {}", target == kTargets.end() ? "an unknown target" : target->name);
+    return image;
   }
+  image.target = target->name;
+  image.code = {data, header.e_shoff + size_t{header.e_shnum} * header.e_shentsize};
   for (int i = 0; i < header.e_phnum; ++i) {
     const auto segment = read<Elf64_Phdr>(data, header.e_phoff + i * sizeof(Elf64_Phdr));
     if (segment.p_type != PT_NOTE) continue;
     const auto note = read<Elf64_Nhdr>(data, segment.p_offset);
     const char* const name = data + segment.p_offset + sizeof note;
     if (std::string_view(name, note.n_namesz) != kNoteName) continue;
-    return {.problem = ImageProblem::kNone,
-            .why = {},
-            .target = std::string(target->name),
-            .source = std::string(name + 8, note.n_descsz)};
+    image.source.assign(name + 8, note.n_descsz);
   }
-  return invalid("real device code, which is not run here");
+  return image;
 }
 
 Image read_bundle(const char* data, std::string_view card_target) {
   const auto count = read<uint64_t>(data, kBundleMagic.size());
   size_t at = kBundleMagic.size() + sizeof count;
-  Image best = {
-      .problem = ImageProblem::kNoTarget, .why = "no code for this device in the bundle", .target = {}, .source = {}};
+  Image best;
+  best.problem = ImageProblem::kNoTarget;
+  best.why = "no code for this device in the bundle";
   for (uint64_t i = 0; i < count; ++i) {
     const auto offset = read<uint64_t>(data, at), size = read<uint64_t>(data, at + 8),
                id = read<uint64_t>(data, at + 16);
@@ -123,7 +126,11 @@ Image read_compressed(const char* data, std::string_view card_target, int newest
   std::string bundle(size, '\0');
   const size_t result = ZSTD_decompress(bundle.data(), size, data + header, total - header);
   if (ZSTD_isError(result) != 0 || result != size) return invalid("a damaged bundle");
-  return find_image(bundle.data(), card_target, newest_format);
+  Image image = find_image(bundle.data(), card_target, newest_format);
+  const auto offset = image.code.empty() ? 0 : image.code.data() - bundle.data();
+  image.unpacked = std::move(bundle);
+  image.code = {image.unpacked.data() + offset, image.code.size()};
+  return image;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Images of host kernels: plain ELF files for AMD's machine whose only content is a note with the path of the kernels'
 // source. The runtime runs the simulator's build of that source. In code bundles of clang they are as real images are.
+// All other ELF files for the machine are real device code.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,9 @@ struct Image {
   ImageProblem problem = ImageProblem::kNone;
   std::string why;
   std::string target;
-  std::string source;
+  std::string source;     // empty: real device code
+  std::string_view code;  // the ELF file, in the caller's memory; of a compressed bundle in `unpacked`
+  std::string unpacked;
 };
 
 // The image for the card in what hipModuleLoadData gets: an ELF file or a bundle, which may be compressed up to

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -125,6 +126,12 @@ Settings Settings::of_process() {
     settings.mapped_copy = mapped == "refuse" ? MappedCopy::kRefuse : MappedCopy::kDelay;
   }
   settings.statistics = text_of("EMULATED_GPU_STATISTICS");
+  settings.instructions = text_of("EMULATED_GPU_INSTRUCTIONS");
+  settings.code = text_of("EMULATED_GPU_CODE");
+  if (!settings.instructions.empty() && !std::filesystem::is_directory(settings.instructions + "/amd_emulator"))
+    refuse("EMULATED_GPU_INSTRUCTIONS", settings.instructions, "a folder with amd_emulator/");
+  if (!settings.code.empty() && (settings.instructions.empty() || !std::filesystem::is_directory(settings.code)))
+    refuse("EMULATED_GPU_CODE", settings.code, "a folder of code objects, and EMULATED_GPU_INSTRUCTIONS");
   parse_fails(settings);
   return settings;
 }

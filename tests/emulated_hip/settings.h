@@ -30,6 +30,8 @@ struct Settings {
   std::map<std::string, uint64_t> fails;  // "launch" -> N
   std::set<std::string> faults;           // "graph:stale"
   std::string statistics;                 // a file that a line of JSON is appended to at the end
+  std::string instructions;               // the folder of the instruction emulator; empty: no machine code is run
+  std::string code;                       // a folder of code objects that are run instead of host kernels
   bool logs = false;                      // reports each call that fails
 
   uint64_t fail(const std::string& what) const;  // N of EMULATED_GPU_FAIL=what:N; 0 without it
