@@ -143,6 +143,7 @@ class Python {
       throw std::runtime_error("cannot start the instruction emulator: " + message);
     }
     call("open_library", "s", file.c_str());
+    if (std::getenv("EMULATED_GPU_LAUNCHES") != nullptr) std::atexit([] { Python().call("write_launches", nullptr); });
     return device_;
   }
 

@@ -2,8 +2,10 @@
 
 The environment's EMULATED_GPU_INSTRUCTIONS is the folder of the instruction emulator, with the package amd_emulator.
 """
+import collections
 import ctypes
 import itertools
+import os
 
 import hooks
 import numpy
@@ -14,6 +16,7 @@ from amd_emulator.execute import Launch
 
 _modules = {}
 _numbers = itertools.count(1)
+_launched = collections.Counter()
 _library = None
 
 
@@ -52,6 +55,8 @@ def launch(number, kernel, grid, threads, dynamic_lds, arguments, ranges, count,
     """Runs a kernel to its end. `ranges` is the address of `count` sorted pairs [begin, end) that it may touch. Empty,
     or "fault<TAB>address<TAB>message", or "error<TAB>0<TAB>message"."""
     pairs = numpy.frombuffer((ctypes.c_uint64 * (2 * count)).from_address(ranges), numpy.uint64).reshape(-1, 2)
+    _launched[kernel] += 1
+    seed = seed * 1000003 + sum(_launched.values())  # each launch has its own order
     request = Launch(kernel, grid, (threads, 1, 1), bytes(arguments), dynamic_lds, resident=resident, ranges=pairs)
     try:
         result = schedule.run(_modules[number], request, _library, seed)
@@ -61,4 +66,12 @@ def launch(number, kernel, grid, threads, dynamic_lds, arguments, ranges, count,
         return f"error\t0\tkernel {kernel}: {problem}"
     if result.lds_high:
         return f"error\t0\tkernel {kernel}: wrote to byte {result.lds_high - 1} of LDS, beyond its allocation"
+    return ""
+
+
+def write_launches():
+    """Appends `kernel launches` lines of this process to the file that EMULATED_GPU_LAUNCHES names."""
+    with open(os.environ["EMULATED_GPU_LAUNCHES"], "a") as file:
+        file.writelines(f"{kernel} {count}\n" for kernel, count in _launched.items())
+    _launched.clear()
     return ""

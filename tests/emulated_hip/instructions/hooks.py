@@ -89,7 +89,7 @@ def fill(module, pc, library):
     elif own == "mem":
         entry["fn"] = library.of("global")
     elif own == "atomic":
-        entry["inner"], entry["fn"] = before, library.of("atomic")
+        entry["inner"], entry["fn"], entry["stop"] = before, library.of("atomic"), 1
     elif own == "buffer":
         entry["inner"], entry["fn"] = before, library.of("direct")
     elif _stores_are_awaited(module.isa, op, words[0]):

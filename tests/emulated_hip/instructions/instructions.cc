@@ -165,7 +165,7 @@ void emulated_gpu_global(u64 s, u64 v, u64 n, u64 l, u64 c, u64 a) {
   wave.skip(access.size);
 }
 
-// Parameters: [2] bytes.
+// The turn of the wave ends here: blocks count by atomic operations what others wait for. Parameters: [2] bytes.
 void emulated_gpu_atomic(u64 s, u64 v, u64 n, u64 l, u64 c, u64 a) {
   Machine& machine = Machine::get();
   const Wave wave = {s, v, n, l, c, a};
@@ -189,6 +189,7 @@ void emulated_gpu_atomic(u64 s, u64 v, u64 n, u64 l, u64 c, u64 a) {
     if ((access.active >> lane & 1) == 0) continue;
     for (uint32_t i = 0; i < words; ++i) machine.memory.changed(access.address[lane] + 4 * i, before[lane][i]);
   }
+  machine.at_atomic = true;
 }
 
 // Buffer instructions and others that go to memory itself: the wave's stores are done before.

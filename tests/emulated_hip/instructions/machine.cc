@@ -60,6 +60,7 @@ void emulated_gpu_select(uint32_t slot, uint32_t wave) {
   Machine& machine = Machine::get();
   machine.slot = slot;
   machine.wave = wave;
+  machine.at_atomic = false;
   machine.memory.select(slot, wave);
   machine.memory.drift();
 }
@@ -68,6 +69,7 @@ void emulated_gpu_leave(uint32_t slot) {
   Machine::get().memory.leave(slot);
   Machine::get().lds.barrier(slot);
 }
+uint32_t emulated_gpu_at_atomic() { return Machine::get().at_atomic ? 1 : 0; }
 uint64_t emulated_gpu_fault() { return Machine::get().fault; }
 
 // The race in the launch that ended, as text; empty if there is none.

@@ -32,6 +32,7 @@ struct Machine {
   uint64_t bound_count = 0;
   uint64_t last_bound = 0;  // that an access was in
   uint64_t fault = 0;       // the address of an access outside; 0: none
+  bool at_atomic = false;   // the turn ended after an atomic operation on global memory
 
   static Machine& get();
 

@@ -1,5 +1,7 @@
 """One launch: blocks and waves take turns in an order that a seed chooses, on the memory model of the runtime."""
 import ctypes
+import heapq
+import itertools
 import random
 import time
 
@@ -8,6 +10,8 @@ from amd_emulator import execute
 from amd_emulator.errors import EmulatorError, MemoryFault
 
 _MOST_INSTRUCTIONS = 1 << 36
+# Shares of the turns after which a wave pauses, and the most turns of others that a pause takes.
+_PAUSES, _PAUSES_AT_ATOMIC, _LONGEST_PAUSE = 0.02, 0.5, 1000
 _PATTERNS = (0x7FC0A5A5, 0xA5A5A5A5, 0x7F7FFFFF, 0xFFFFFFFF)
 
 
@@ -45,6 +49,8 @@ class Launch(execute._Run):
                               f"(+{pc - module.base:#x}), block {group} wave {w}", address)
         if out[0] > self.l.max_insts:
             raise EmulatorError(f"more than {self.l.max_insts} instructions")
+        if rc == execute._BARRIER and self.library.functions.emulated_gpu_at_atomic():
+            return execute._READY
         return {execute._END: execute._DONE, execute._BARRIER: execute._AT_BARRIER,
                 execute._QUANTUM: execute._READY}[rc]
 
@@ -62,14 +68,16 @@ class Launch(execute._Run):
         pick, next_group = self.random, 0
         states, ids = [None] * self.resident, [0] * self.resident
         longest = pick.choice((40, 400, 4000))  # instructions of a turn
-        ready = []  # slots and waves that can go on
-        while True:
+        ready, paused = [], []  # slots and waves that can go on; with the turn until which they do not
+        for turn in itertools.count():
             for s in range(self.resident):
                 if states[s] is None and next_group < self.groups:
                     states[s], ids[s] = self.start(s, next_group), next_group
                     functions.emulated_gpu_barrier(s)
                     ready += [(s, w) for w in range(self.waves)]
                     next_group += 1
+            while paused and (not ready or paused[0][0] <= turn):
+                ready.append(heapq.heappop(paused)[1])
             if not ready:
                 break
             at = pick.randrange(len(ready))
@@ -78,6 +86,10 @@ class Launch(execute._Run):
             functions.emulated_gpu_select(s, w)
             states[s][w] = self.step(s, w, ids[s])
             if states[s][w] == execute._READY:
+                if pick.random() < (_PAUSES_AT_ATOMIC if functions.emulated_gpu_at_atomic() else _PAUSES):
+                    ready[at] = ready[-1]
+                    ready.pop()
+                    heapq.heappush(paused, (turn + pick.randrange(_LONGEST_PAUSE), (s, w)))
                 continue
             ready[at] = ready[-1]
             ready.pop()
