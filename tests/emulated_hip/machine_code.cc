@@ -1,4 +1,5 @@
 // Modules of AMD's machine code.
+#include <cstdio>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -134,6 +135,7 @@ std::unique_ptr<KernelModule> open_machine_code(std::string_view code, const std
   try {
     return std::make_unique<MachineCode>(code, target);
   } catch (const std::runtime_error& error) {
+    fmt::print(stderr, "emulated HIP: code for {}: {}\n", target, error.what());
     throw Failure{hipErrorInvalidImage, error.what()};
   }
 }

@@ -268,9 +268,10 @@ struct MatmulCase {
   bool transposed = false;  // both factors are column-major
 };
 
+void check_matmul(const std::vector<MatmulCase>& cases);
+
 TEST(Matmul, equals_its_definition) {
-  std::mt19937 generator(6);
-  const std::vector<MatmulCase> cases = {
+  check_matmul({
       {{1, 1}, {1, 1}, {1, 1}},
       {{13, 17}, {17, 33}, {13, 33}},
       {{65, 300}, {300, 63}, {65, 63}},
@@ -297,7 +298,16 @@ TEST(Matmul, equals_its_definition) {
       {{2, 4, 5}, {5, 17}, {2, 4, 17}},
       {{3, 1, 1}, {3, 1, 1}, {3, 1, 1}},
       {{2, 1, 7, 9}, {4, 9, 5}, {2, 4, 7, 5}, true},
-  };
+  });
+}
+
+// Blocks split the depth, and the last one of each adds the partial results.
+TEST(Matmul, few_vectors_in_splits) {
+  check_matmul({{{1, 300}, {300, 520}, {1, 520}}, {{3, 700}, {700, 130}, {3, 130}}});
+}
+
+void check_matmul(const std::vector<MatmulCase>& cases) {
+  std::mt19937 generator(6);
   for (const MatmulCase& m : cases) {
     SCOPED_TRACE(::testing::PrintToString(m.a) + " x " + ::testing::PrintToString(m.b));
     const auto strides = [&](const Shape& shape) {

@@ -1,0 +1,167 @@
+"""Kernels with one fence or barrier removed, by an edit of a copy of their source. Each must be found: by a wrong
+result or by a race that is reported.
+"""
+import concurrent.futures
+import dataclasses
+import re
+import shutil
+import time
+
+import cases
+import code_objects
+
+HIP = "kernels/gpu/hip.h"
+CDNA = ("gfx942", "gfx950")
+ALL = ("gfx1100", "gfx1201", *CDNA)
+
+_RELEASE = """  wait_for_stores();
+  barrier();
+  if (threadIdx.x < kWave) __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+"""
+# A barrier for LDS only. barrier() also waits for the stores of its wave on RDNA, so that with it the release stays.
+_LDS_BARRIER = """  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+  __builtin_amdgcn_s_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+"""
+_ACQUIRE = """acquire_for_block() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent"); }"""
+_SHARED_LOADS = re.compile(r"__hip_atomic_load\((.*), __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT\)")
+
+
+def _replaced(old, new):
+    def edit(text):
+        assert old in text, f"{HIP} has no {old!r}"
+        return text.replace(old, new)
+    return edit
+
+
+def _without_acquire(text):
+    text = _replaced(_ACQUIRE, "acquire_for_block() {}")(text)
+    return _SHARED_LOADS.sub(r"*(\1)", text)
+
+
+# Name -> the edit of hip.h and the targets on which it matters.
+FENCES = {
+    "release": (_replaced(_RELEASE, _LDS_BARRIER), ALL),
+    # Another wave's stores may be in flight when the first one counts the block. RDNA's barrier() waits for them.
+    "wait for stores": (_replaced("  wait_for_stores();\n", ""), CDNA),
+    # Only there a release of agent scope is more than the wait.
+    "fence": (_replaced('  if (threadIdx.x < kWave) __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");\n', ""), CDNA),
+    "acquire": (_without_acquire, ALL),
+}
+# Sources whose blocks add partial results of others, and a case that runs them.
+SPLITS = {
+    "matmul_vec": "matmul, splits",
+    "linear_batch": "linear, batch in splits",
+    "attention_decode": "attention, decode in splits",
+    "attention_decode_matrix": "attention, decode in splits",
+}
+# Files with barriers -> the source to compile, and a case.
+EXCHANGES = {
+    "kernels/rows/sort.cc": ("sort", "sort"),
+    "kernels/rows/scan.cc": ("scan", "scan"),
+    "kernels/rows/reduce.cc": ("reduce", "sums"),
+    "kernels/matmul/matmul.cc": ("matmul", "matmul"),
+    "kernels/matmul/matmul_vec.cc": ("matmul_vec", "matmul, splits"),
+    "kernels/conv/conv.cc": ("conv", "convolution"),
+    "kernels/linear/linear_tiled.cc": ("linear_tiled", "linear, prefill"),
+    "kernels/linear/rounded_row.h": ("linear_decode_q", "linear, decode"),
+    "kernels/linear/linear_decode_plain.cc": ("linear_decode_plain", "linear, decode"),
+    "kernels/linear/linear_batch.cc": ("linear_batch", "linear, batch in splits"),
+    "kernels/linear/batch_products.h": ("linear_batch", "linear, batch in splits"),
+    "kernels/linear/batch_activations.h": ("linear_batch", "linear, batch in splits"),
+    "kernels/linear/convert_f16.cc": ("convert_f16", "linear, prefill"),
+    "kernels/attention/attention_decode.h": ("attention_decode", "attention, decode in splits"),
+    "kernels/attention/attention_splits.h": ("attention_decode", "attention, decode in splits"),
+    "kernels/attention/attention_decode_matrix.cc": ("attention_decode_matrix", "attention, decode in splits"),
+    "kernels/attention/attention_tiled.cc": ("attention_tiled", "attention, prefill"),
+    "kernels/attention/attention_dense.cc": ("attention_dense", "attention, prefill"),
+}
+_BARRIER = re.compile(r"^(?!.*GPU_FUNCTION inline void barrier)(.*?)\bbarrier\(\);")
+
+
+@dataclasses.dataclass(frozen=True)
+class Mutant:
+    name: str
+    file: str
+    edit: object  # text -> text
+    source: str
+    case: str
+    targets: tuple
+
+
+def _without_line(number):
+    def edit(text):
+        lines = text.split("\n")
+        lines[number - 1] = lines[number - 1].replace("barrier();", ";", 1)
+        return "\n".join(lines)
+    return edit
+
+
+def all_mutants():
+    found = [Mutant(f"{source}: no {name}", HIP, edit, source, case, targets)
+             for source, case in SPLITS.items() for name, (edit, targets) in FENCES.items()]
+    for file, (source, case) in EXCHANGES.items():
+        for number, line in enumerate((code_objects.ROOT / file).read_text().split("\n"), 1):
+            if _BARRIER.match(line):
+                name = f"{file.split('/')[-1]}:{number}: no barrier"
+                found.append(Mutant(name, file, _without_line(number), source, case, ALL))
+    return found
+
+
+def _compile(mutant, target, folder, cache, objects, log):
+    """The folder of code objects with the mutant's in it; None if its code is that of the source."""
+    tree = folder / "source"
+    if not tree.is_dir():
+        for part in ("kernels", "include"):
+            shutil.copytree(code_objects.ROOT / part, tree / part)
+        file = tree / mutant.file
+        file.write_text(mutant.edit(file.read_text()))
+    made = code_objects.compile_sources([mutant.source], target, cache, tree, log)
+    own = folder / target
+    if own.exists():
+        shutil.rmtree(own)
+    own.mkdir(parents=True)
+    name = f"{mutant.source}.{target}.hsaco"
+    for link in objects.iterdir():
+        (own / link.name).symlink_to(link.resolve())
+    if (own / name).read_bytes() == made[mutant.source].read_bytes():
+        return None
+    (own / name).unlink()
+    (own / name).symlink_to(made[mutant.source])
+    return own
+
+
+def run(args, emulation, code_of, note, print_table, jobs):
+    """Prints a row for each mutant: the round that found it on each target. Returns those that were not found."""
+    chosen = [mutant for mutant in all_mutants() if args.only.search(mutant.name)]
+    rows, failures = {mutant.name: {} for mutant in chosen}, []
+    folder = args.build / "instructions" / "mutants"
+
+    def try_mutant(mutant, target, objects):
+        begin = time.monotonic()
+        own = folder / re.sub(r"\W+", "_", mutant.name)
+        code = _compile(mutant, target, own, args.build / "instructions" / "code", objects, lambda text: None)
+        if code is None:
+            return mutant, target, None
+        case = next(case for case in cases.CASES if case.name == mutant.case)
+        result = emulation.run_case(case, target, code, 1, args.seeds)
+        note(f"{mutant.name} on {target}: {f'round {result.round}, ' if result.problem else ''}"
+             f"{result.problem or 'not found'} ({time.monotonic() - begin:.0f} s)")
+        return mutant, target, result
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        waiting = []
+        for target in args.targets:
+            objects = code_of(args, target)
+            waiting += [pool.submit(try_mutant, mutant, target, objects) for mutant in chosen if target in mutant.targets]
+        for done in concurrent.futures.as_completed(waiting):
+            mutant, target, result = done.result()
+            if result is None:
+                rows[mutant.name][target] = "same code"
+            elif result.problem:
+                rows[mutant.name][target] = f"round {result.round}"
+            else:
+                rows[mutant.name][target] = "not found"
+                failures.append(f"{mutant.name} on {target}: not found in {args.seeds} rounds")
+    print_table("mutant", args.targets, rows)
+    return failures
