@@ -202,5 +202,14 @@ TEST_F(Streams, ALargeMatrixIsUploadedByParts) {
   }
 }
 
+// 27 MiB: more than the pinned stages of a plugin hold, which are refilled while their copies run.
+TEST_F(Streams, AnUploadOfManyPiecesArrivesWhole) {
+  std::vector<float> numbers((size_t{27} << 20) / sizeof(float) + 5);
+  std::iota(numbers.begin(), numbers.end(), 0.0f);  // each a whole number that f32 has
+  const Tensor uploaded = device_->upload(DType::f32, Shape{std::ssize(numbers)}, numbers.data());
+  const std::vector<float> found = to_host<float>(uploaded);
+  EXPECT_EQ(std::ranges::mismatch(found, numbers).in1 - found.begin(), std::ssize(numbers));
+}
+
 }  // namespace
 }  // namespace gabbro

@@ -55,7 +55,7 @@ def launch(number, kernel, grid, threads, dynamic_lds, arguments, ranges, count,
     """Runs a kernel to its end. `ranges` is the address of `count` sorted pairs [begin, end) that it may touch. Empty,
     or "fault<TAB>address<TAB>message", or "error<TAB>0<TAB>message"."""
     pairs = numpy.frombuffer((ctypes.c_uint64 * (2 * count)).from_address(ranges), numpy.uint64).reshape(-1, 2)
-    _launched[kernel] += 1
+    _launched[f"{kernel} {'x'.join(map(str, grid))}"] += 1
     seed = seed * 1000003 + sum(_launched.values())  # each launch has its own order
     request = Launch(kernel, grid, (threads, 1, 1), bytes(arguments), dynamic_lds, resident=resident, ranges=pairs)
     try:
@@ -70,8 +70,8 @@ def launch(number, kernel, grid, threads, dynamic_lds, arguments, ranges, count,
 
 
 def write_launches():
-    """Appends `kernel launches` lines of this process to the file that EMULATED_GPU_LAUNCHES names."""
+    """Appends `kernel grid launches` lines of this process to the file that EMULATED_GPU_LAUNCHES names."""
     with open(os.environ["EMULATED_GPU_LAUNCHES"], "a") as file:
-        file.writelines(f"{kernel} {count}\n" for kernel, count in _launched.items())
+        file.writelines(f"{launch} {count}\n" for launch, count in _launched.items())
     _launched.clear()
     return ""

@@ -53,7 +53,8 @@ SPLITS = {
     "matmul_vec": "matmul, splits",
     "linear_batch": "linear, batch in splits",
     "attention_decode": "attention, decode in splits",
-    "attention_decode_matrix": "attention, decode in splits",
+    "attention_decode_matrix": "attention, matrix decode in splits",
+    "attention_types": "attention, types in splits",
 }
 # Files with barriers -> the source to compile, and a case.
 EXCHANGES = {
@@ -72,7 +73,7 @@ EXCHANGES = {
     "kernels/linear/convert_f16.cc": ("convert_f16", "linear, prefill"),
     "kernels/attention/attention_decode.h": ("attention_decode", "attention, decode in splits"),
     "kernels/attention/attention_splits.h": ("attention_decode", "attention, decode in splits"),
-    "kernels/attention/attention_decode_matrix.cc": ("attention_decode_matrix", "attention, decode in splits"),
+    "kernels/attention/attention_decode_matrix.cc": ("attention_decode_matrix", "attention, matrix decode in splits"),
     "kernels/attention/attention_tiled.cc": ("attention_tiled", "attention, prefill"),
     "kernels/attention/attention_dense.cc": ("attention_dense", "attention, prefill"),
 }

@@ -62,7 +62,7 @@ class Emulation:
                 "GABBRO_TUNING_FILE": "", "PYTHONDONTWRITEBYTECODE": "1", **self.python, **variables}
 
     def _run(self, words, target, code, seed, **variables):
-        """(status, output, kernel -> launches)"""
+        """(status, output, "kernel grid" -> launches)"""
         with tempfile.TemporaryDirectory() as folder:
             launches = pathlib.Path(folder) / "launches"
             try:
@@ -75,8 +75,8 @@ class Emulation:
             counts = {}
             if launches.is_file():
                 for line in launches.read_text().splitlines():
-                    kernel, count = line.split()
-                    counts[kernel] = counts.get(kernel, 0) + int(count)
+                    launch, _, count = line.rpartition(" ")
+                    counts[launch] = counts.get(launch, 0) + int(count)
         return status, output, counts
 
     def run_case(self, case, target, code, seed, rounds):

@@ -12,6 +12,7 @@ from amd_emulator.errors import EmulatorError, MemoryFault
 _MOST_INSTRUCTIONS = 1 << 36
 # Shares of the turns after which a wave pauses, and the most turns of others that a pause takes.
 _PAUSES, _PAUSES_AT_ATOMIC, _LONGEST_PAUSE = 0.02, 0.5, 1000
+_MANY_TURNS = 4096
 _PATTERNS = (0x7FC0A5A5, 0xA5A5A5A5, 0x7F7FFFFF, 0xFFFFFFFF)
 
 
@@ -70,6 +71,8 @@ class Launch(execute._Run):
         longest = pick.choice((40, 400, 4000))  # instructions of a turn
         ready, paused = [], []  # slots and waves that can go on; with the turn until which they do not
         for turn in itertools.count():
+            if turn % _MANY_TURNS == _MANY_TURNS - 1:  # a long kernel: most of the time would go into turns
+                longest *= 2
             for s in range(self.resident):
                 if states[s] is None and next_group < self.groups:
                     states[s], ids[s] = self.start(s, next_group), next_group
