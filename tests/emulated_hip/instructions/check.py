@@ -22,6 +22,7 @@ sys.dont_write_bytecode = True
 import cases
 import code_objects
 import mutants
+import plugin_mutants
 import runner
 
 TARGETS = ["gfx1100", "gfx1201", "gfx942", "gfx950"]
@@ -117,6 +118,8 @@ def run_cases(args, emulation):
 
 
 def print_table(kind, columns, rows):
+    if not rows:
+        return
     width = max(len(name) for name in [kind, *rows])
     print(f"{kind:{width}}  " + "  ".join(f"{column:10}" for column in columns))
     for name, cells in rows.items():
@@ -129,7 +132,8 @@ def main():
         emulation = runner.Emulation(args.build, args.emulator, args.tinygrad, find_clang(),
                                      runner.find_python())
         if args.mutants:
-            failures = mutants.run(args, emulation, code_of, note, print_table, JOBS)
+            failures = plugin_mutants.run(args, emulation.host_environment("gfx1201"), note)
+            failures += mutants.run(args, emulation, code_of, note, print_table, JOBS)
         else:
             failures = run_cases(args, emulation)
     except (code_objects.CompileError, runner.emulator_corrections.OtherCheckout) as problem:

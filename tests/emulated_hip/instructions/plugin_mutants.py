@@ -77,6 +77,20 @@ def make(mutant, build):
     return folder
 
 
+def run(args, environment, note):
+    """Prints a row for each mutant. Returns those that were not found."""
+    failures = []
+    for mutant in MUTANTS:
+        if not args.only.search(mutant.name):
+            continue
+        seed, problem = find(mutant, args.build, environment, args.seeds)
+        note(f"{mutant.name}: {f'seed {seed}, ' if seed else ''}{problem}")
+        print(f"{mutant.name}  {f'seed {seed}' if seed else 'not found'}")
+        if not seed:
+            failures.append(f"{mutant.name}: not found with {args.seeds} seeds")
+    return failures
+
+
 def find(mutant, build, environment, seeds):
     """(seed that found it or 0, the problem)"""
     plugins = make(mutant, build)

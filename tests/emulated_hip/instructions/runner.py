@@ -16,7 +16,7 @@ import emulator_corrections
 
 SECONDS = 1500  # of a case
 _FAULT = re.compile(r"^emulated (?:GPU|HIP): (.*)", re.MULTILINE)
-_WRONG = re.compile(r"^(element \d+: .*|.*difference.*|.*worst.*|C\+\+ exception with description .*)$", re.MULTILINE)
+_WRONG = re.compile(r"^(element \d+: .*|at .*: expected .*|.*, actual .*|C\+\+ exception with description .*)$", re.MULTILINE)
 _ROUND = re.compile(r"Repeating all tests \(iteration (\d+)\)")
 
 
@@ -60,6 +60,12 @@ class Emulation:
                 "EMULATED_GPU_LAUNCHES": str(launches), "TINYGRAD_DIR": str(self.folder / "tinygrad"), "CC": self.clang,
                 "GABBRO_BUILD_DIR": str(self.build), "GABBRO_DEVICE": "rocm:0", "GABBRO_FUSE": "0", "GABBRO_GRAPHS": "0",
                 "GABBRO_TUNING_FILE": "", "PYTHONDONTWRITEBYTECODE": "1", **self.python, **variables}
+
+    def host_environment(self, target):
+        """The runtime with host kernels."""
+        machine_code = ("EMULATED_GPU_INSTRUCTIONS", "EMULATED_GPU_CODE", "EMULATED_GPU_LAUNCHES", "PYTHONHOME")
+        variables = self.environment(target, "", 1, "")
+        return {name: value for name, value in variables.items() if name not in machine_code}
 
     def _run(self, words, target, code, seed, **variables):
         """(status, output, "kernel grid" -> launches)"""
