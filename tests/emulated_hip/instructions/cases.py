@@ -25,7 +25,7 @@ _ATTENTION = ("attention_decode", "attention_decode_matrix", "attention_tiled", 
 CASES = [
     Case("matmul, splits", "kernel_test", ("Matmul.few_vectors_in_splits",), ("matmul_vec",),
          r"matmul_vec_across \d+x[2-9]"),
-    Case("matmul", "conformance_test", ("*Gives/matmul_f16_33_64_64_17_*",), ("matmul_vec", "convert_f16"), "^matmul_"),
+    conformance("matmul", ("matmul_f16_33_64_64_17",), ("matmul_vec", "convert_f16"), "^matmul_"),
     conformance("linear, decode", ("linear_q4_0_1x33x96", "linear_q8_0_1x33x96", "linear_f16_1x33x96"), _LINEAR,
                 "^linear_.*_1 "),
     conformance("linear, small batch", ("linear_q4_0_2x33x96", "linear_q8_0_5x33x96", "linear_f16_5x33x96"), _LINEAR,

@@ -42,8 +42,8 @@ def cannot(reason):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, required=True)
-    beside = code_objects.ROOT.parent / "shared" / "amd-emulator"
-    parser.add_argument("--emulator", type=pathlib.Path, default=os.environ.get("AMD_EMULATOR") or beside)
+    default = code_objects.ROOT.parent / "shared" / "amd-emulator"
+    parser.add_argument("--emulator", type=pathlib.Path, default=os.environ.get("AMD_EMULATOR") or default)
     parser.add_argument("--tinygrad", type=pathlib.Path, default=os.environ.get("TINYGRAD_DIR"))
     parser.add_argument("--targets", type=lambda text: text.split(","), default=TARGETS)
     parser.add_argument("--seeds", type=int, default=20)
@@ -96,7 +96,7 @@ def run_cases(args, emulation):
         if case:
             result = emulation.run_case(case, target, code, 1, args.seeds)
             if not result.problem and not any(re.search(case.kernels, kernel) for kernel in result.launches):
-                result.problem = f"launches no kernel {case.kernels}"
+                result.problem = f"no kernel {case.kernels}: {', '.join(sorted(result.launches))[-200:]}"
         else:
             result = next((one for seed in range(1, args.seeds + 1)
                            if (one := emulation.run_model(target, code, seed)).problem), runner.Result())

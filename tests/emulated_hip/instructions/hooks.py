@@ -1,7 +1,7 @@
 """Puts the functions of instructions.cc into the instruction emulator's dispatch table.
 
-The emulator translates an instruction on first sight; afterwards the entries of those that the memory model has to see
-get another function.
+The emulator translates an instruction on first sight. Then the entries of those that the memory model has to see get
+another function.
 """
 import ctypes
 import re

@@ -1,5 +1,4 @@
-// What the instructions that are done here (instructions.cc) work on, and the functions that Python calls by name. One
-// launch runs at a time.
+// The state that the instructions in instructions.cc share. One launch runs at a time.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +8,7 @@
 
 namespace emulated_hip {
 
-// Of the instruction emulator's dispatch table, one for each 32-bit word of code.
+// An entry of the instruction emulator's dispatch table, which has one for each 32-bit word of code.
 struct CodeEntry {
   using Function = void (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
   Function function;

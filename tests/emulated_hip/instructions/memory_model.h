@@ -18,7 +18,7 @@ namespace emulated_hip {
 
 enum class Chip : uint8_t { kRdna3, kCdna3, kRdna4 };  // in the instruction emulator's order
 
-// Of an access: what must see it.
+// The waves that must see an access.
 enum class Scope : uint8_t { kWave, kBlock, kAgent, kSystem };
 
 class MemoryModel {
@@ -66,7 +66,7 @@ class MemoryModel {
 
   bool is_cdna() const { return chip_ == Chip::kCdna3; }
   uint32_t cache() const { return slot_ % kCaches; }
-  // Of RDNA's two in a work group processor, the one that the wave is on.
+  // The one that the wave is on, of RDNA's two in a work group processor.
   uint32_t unit() const { return is_cdna() ? slot_ : slot_ * 2 + wave_ % 2; }
   DwordTable<Held>& held_of(uint32_t slot, uint32_t wave) { return held_[is_cdna() ? slot : slot * waves_ + wave]; }
   bool is_drawn(uint32_t one_of) { return random_() % one_of == 0; }

@@ -86,7 +86,7 @@ class Emulation:
         return status, output, counts
 
     def run_case(self, case, target, code, seed, rounds):
-        """`rounds` rounds of the case's tests; each launch has an order of its own."""
+        """`rounds` rounds of the case's tests; no two launches have the same order."""
         words = [self.build / "tests" / case.program, f"--gtest_filter={':'.join(case.tests)}",
                  f"--gtest_repeat={rounds}", "--gtest_brief=1", "--gtest_break_on_failure=0",
                  "--gtest_throw_on_failure=0"]
