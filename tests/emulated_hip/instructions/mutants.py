@@ -56,9 +56,9 @@ SPLITS = {
     "attention_decode_matrix": "attention, matrix decode in splits",
     "attention_types": "attention, types in splits",
 }
-# Files with barriers -> the source to compile, and a case.
+# Files with barriers -> the source to compile, and cases that run it.
 EXCHANGES = {
-    "kernels/rows/sort.cc": ("sort", "sort"),
+    "kernels/rows/sort.cc": ("sort", "sort", "top-k"),
     "kernels/rows/scan.cc": ("scan", "scan"),
     "kernels/rows/reduce.cc": ("reduce", "sums"),
     "kernels/matmul/matmul.cc": ("matmul", "matmul"),
@@ -96,7 +96,7 @@ class Mutant:
     file: str
     edit: object  # text -> text
     source: str
-    case: str
+    cases: tuple
     targets: tuple
 
 
@@ -109,13 +109,13 @@ def _without_line(number):
 
 
 def all_mutants():
-    found = [Mutant(f"{source}: no {name}", HIP, edit, source, case, targets)
+    found = [Mutant(f"{source}: no {name}", HIP, edit, source, (case,), targets)
              for source, case in SPLITS.items() for name, (edit, targets) in FENCES.items()]
-    for file, (source, case) in EXCHANGES.items():
+    for file, (source, *names) in EXCHANGES.items():
         for number, line in enumerate((code_objects.ROOT / file).read_text().split("\n"), 1):
             if _BARRIER.match(line):
                 name = f"{file.split('/')[-1]}:{number}: no barrier"
-                found.append(Mutant(name, file, _without_line(number), source, case, ALL))
+                found.append(Mutant(name, file, _without_line(number), source, tuple(names), ALL))
     return found
 
 
@@ -170,8 +170,10 @@ def run(args, emulation, code_of, note, print_table, jobs):
         code = _compile(mutant, target, own, args.build / "instructions" / "code", objects)
         if code is None:
             return mutant, target, None
-        case = next(case for case in cases.CASES if case.name == mutant.case)
-        result = emulation.run_case(case, target, code, 1, args.seeds)
+        for case in (case for case in cases.CASES if case.name in mutant.cases):
+            result = emulation.run_case(case, target, code, 1, args.seeds)
+            if result.problem:
+                break
         note(f"{mutant.name} on {target}: {f'round {result.round}, ' if result.problem else ''}"
              f"{result.problem or 'not found'} ({time.monotonic() - begin:.0f} s)")
         return mutant, target, result
