@@ -6,6 +6,11 @@
 #include <fmt/format.h>
 
 namespace emulated_hip {
+namespace {
+
+uint32_t first_of(uint32_t waves) { return static_cast<uint32_t>(std::countr_zero(waves)); }
+
+}  // namespace
 
 void LdsRaces::begin(uint32_t slots, uint32_t bytes) {
   bytes_ = bytes;
@@ -23,19 +28,18 @@ void LdsRaces::access(uint32_t slot, uint32_t wave, uint32_t at, uint32_t bytes,
   const bool writes = kind != LdsAccess::kRead;
   for (uint32_t i = at; i < std::min(at + bytes, bytes_); ++i) {
     Byte& byte = state_[size_t{slot} * bytes_ + i];
+    const uint32_t writers = byte.written == epoch ? byte.writers : 0, readers = byte.read == epoch ? byte.readers : 0;
     const bool both_atomic = byte.atomic && kind == LdsAccess::kAtomic;
-    if (byte.written == epoch && byte.writer != wave && !both_atomic)
-      note({i, byte.writer, byte.write_code, wave, code, true, writes});
-    const uint32_t others = byte.read == epoch ? byte.readers & ~me : 0;
-    if (writes && others != 0)
-      note({i, static_cast<uint32_t>(std::countr_zero(others)), byte.read_code, wave, code, false, true});
+    if ((writers & ~me) != 0 && !both_atomic)
+      note({i, first_of(writers & ~me), byte.write_code, wave, code, true, writes});
+    if (writes && (readers & ~me) != 0) note({i, first_of(readers & ~me), byte.read_code, wave, code, false, true});
     if (writes) {
       byte.written = epoch;
-      byte.writer = wave;
+      byte.writers = writers | me;
       byte.write_code = code;
-      byte.atomic = kind == LdsAccess::kAtomic;
+      byte.atomic = kind == LdsAccess::kAtomic && (writers == 0 || byte.atomic);
     } else {
-      byte.readers = me | (byte.read == epoch ? byte.readers : 0);
+      byte.readers = readers | me;
       byte.read = epoch;
       byte.read_code = code;
     }

@@ -22,10 +22,10 @@ class LdsRaces {
  private:
   struct Byte {
     uint32_t written = 0, read = 0;  // epochs of the newest accesses
-    uint32_t readers = 0;            // waves, since the barrier
-    uint32_t writer = 0;
+    uint32_t readers = 0;            // waves, in that epoch
+    uint32_t writers = 0;
     uint32_t write_code = 0, read_code = 0;
-    bool atomic = false;  // the write
+    bool atomic = false;  // the writes
   };
   struct Race {
     uint32_t at, first_wave, first_code, second_wave, second_code;
