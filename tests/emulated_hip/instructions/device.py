@@ -2,7 +2,6 @@
 
 The environment's EMULATED_GPU_INSTRUCTIONS is the folder of the instruction emulator, with the package amd_emulator.
 """
-import collections
 import ctypes
 import itertools
 import os
@@ -16,7 +15,7 @@ from amd_emulator.execute import Launch
 
 _modules = {}
 _numbers = itertools.count(1)
-_launched = collections.Counter()
+_launched = {}  # "kernel grid" -> launches, write-backs of L2 caches, loads of system scope
 _library = None
 
 
@@ -55,23 +54,27 @@ def launch(number, kernel, grid, threads, dynamic_lds, arguments, ranges, count,
     """Runs a kernel to its end. `ranges` is the address of `count` sorted pairs [begin, end) that it may touch. Empty,
     or "fault<TAB>address<TAB>message", or "error<TAB>0<TAB>message"."""
     pairs = numpy.frombuffer((ctypes.c_uint64 * (2 * count)).from_address(ranges), numpy.uint64).reshape(-1, 2)
-    _launched[f"{kernel} {'x'.join(map(str, grid))}"] += 1
-    seed = seed * 1000003 + sum(_launched.values())  # each launch has its own order
+    counts = _launched.setdefault(f"{kernel} {'x'.join(map(str, grid))}", [0, 0, 0])
+    counts[0] += 1
+    seed = seed * 1000003 + sum(count for count, _, _ in _launched.values())  # each launch has its own order
     request = Launch(kernel, grid, (threads, 1, 1), bytes(arguments), dynamic_lds, resident=resident, ranges=pairs)
     try:
-        result = schedule.run(_modules[number], request, _library, seed)
+        result, write_backs, system_loads = schedule.run(_modules[number], request, _library, seed)
     except MemoryFault as problem:
         return f"fault\t{problem.address}\t{problem}"
     except EmulatorError as problem:
         return f"error\t0\tkernel {kernel}: {problem}"
+    counts[1] += write_backs
+    counts[2] += system_loads
     if result.lds_high:
         return f"error\t0\tkernel {kernel}: wrote to byte {result.lds_high - 1} of LDS, beyond its allocation"
     return ""
 
 
 def write_launches():
-    """Appends `kernel grid launches` lines of this process to the file that EMULATED_GPU_LAUNCHES names."""
+    """Appends `kernel grid launches write-backs system-loads` lines of this process to the file that
+    EMULATED_GPU_LAUNCHES names."""
     with open(os.environ["EMULATED_GPU_LAUNCHES"], "a") as file:
-        file.writelines(f"{launch} {count}\n" for launch, count in _launched.items())
+        file.writelines(f"{launch} {' '.join(map(str, counts))}\n" for launch, counts in _launched.items())
     _launched.clear()
     return ""

@@ -24,7 +24,8 @@ class Library:
 
     def __init__(self, path):
         self.functions = ctypes.CDLL(path)
-        self.functions.emulated_gpu_fault.restype = ctypes.c_uint64
+        for name in ("fault", "write_backs", "system_loads"):
+            getattr(self.functions, f"emulated_gpu_{name}").restype = ctypes.c_uint64
         self.functions.emulated_gpu_race.restype = ctypes.c_char_p
         own = emulator.library()
         self.emulators = {self.address(getattr(own, f"ov_{name}")): name for name in ("mem", "atomic", "buffer")}

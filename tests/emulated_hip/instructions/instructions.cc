@@ -159,6 +159,7 @@ void emulated_gpu_global(u64 s, u64 v, u64 n, u64 l, u64 c, u64 a) {
     if ((access.active >> lane & 1) != 0) machine.require(access.address[lane], parameters[1]);
   }
   if (parameters[2] == 0) machine.memory.begin_load(access.scope);
+  if (parameters[2] == 0 && access.scope == Scope::kSystem) ++machine.system_loads;
   for (uint32_t lane = 0; lane < lanes; ++lane) {
     if ((access.active >> lane & 1) != 0) access_lane(machine.memory, access, parameters, lane, lanes);
   }
@@ -216,7 +217,10 @@ void emulated_gpu_caches(u64 s, u64 v, u64 n, u64 l, u64 c, u64 a) {
   Machine& machine = Machine::get();
   const Wave wave = {s, v, n, l, c, a};
   const uint8_t* parameters = machine.entry_at(wave.pc()).parameters;
-  if (static_cast<Scope>(parameters[2]) >= Scope::kAgent) machine.memory.write_back();
+  if (static_cast<Scope>(parameters[2]) >= Scope::kAgent) {
+    machine.memory.write_back();
+    ++machine.write_backs;
+  }
   if (parameters[1] != 0) machine.memory.invalidate(static_cast<Scope>(parameters[1]));
   wave.skip(parameters[0]);
 }

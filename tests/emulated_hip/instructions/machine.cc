@@ -50,7 +50,7 @@ void emulated_gpu_begin(const EmulatedGpuLaunch* launch) {
   machine.entries = reinterpret_cast<emulated_hip::CodeEntry*>(launch->entries);
   machine.bounds = reinterpret_cast<const uint64_t*>(launch->bounds);
   machine.bound_count = launch->bound_count;
-  machine.last_bound = machine.fault = 0;
+  machine.last_bound = machine.fault = machine.write_backs = machine.system_loads = 0;
   machine.memory.begin(machine.chip, launch->seed, launch->slots, launch->waves);
   machine.lds.begin(launch->slots, launch->lds_bytes);
 }
@@ -70,6 +70,8 @@ void emulated_gpu_leave(uint32_t slot) {
   Machine::get().lds.barrier(slot);
 }
 uint32_t emulated_gpu_at_atomic() { return Machine::get().at_atomic ? 1 : 0; }
+uint64_t emulated_gpu_write_backs() { return Machine::get().write_backs; }
+uint64_t emulated_gpu_system_loads() { return Machine::get().system_loads; }
 uint64_t emulated_gpu_fault() { return Machine::get().fault; }
 
 // The race in the launch that ended, as text; empty if there is none.

@@ -29,9 +29,11 @@ struct Machine {
   CodeEntry* entries = nullptr;
   const uint64_t* bounds = nullptr;  // sorted pairs [begin, end) that a kernel may touch
   uint64_t bound_count = 0;
-  uint64_t last_bound = 0;  // that an access was in
-  uint64_t fault = 0;       // the address of an access outside; 0: none
-  bool at_atomic = false;   // the turn ended after an atomic operation on global memory
+  uint64_t last_bound = 0;    // that an access was in
+  uint64_t fault = 0;         // the address of an access outside; 0: none
+  uint64_t write_backs = 0;   // of an L2 cache
+  uint64_t system_loads = 0;  // past all caches, by all waves
+  bool at_atomic = false;     // the turn ended after an atomic operation on global memory
 
   static Machine& get();
 

@@ -1,6 +1,7 @@
 """Runs programs of the build on the emulated runtime with machine code below it."""
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import re
@@ -18,6 +19,13 @@ SECONDS = 1500  # of a case
 _FAULT = re.compile(r"^emulated (?:GPU|HIP): (.*)", re.MULTILINE)
 _WRONG = re.compile(r"^(element \d+: .*|at .*: expected .*|.*, actual .*|C\+\+ exception with description .*)$", re.MULTILINE)
 _ROUND = re.compile(r"Repeating all tests \(iteration (\d+)\)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Launches:
+    count: int
+    write_backs: int  # of L2 caches
+    system_loads: int
 
 
 @dataclasses.dataclass
@@ -68,7 +76,7 @@ class Emulation:
         return {name: value for name, value in variables.items() if name not in machine_code}
 
     def _run(self, words, target, code, seed, **variables):
-        """(status, output, "kernel grid" -> launches)"""
+        """(status, output, "kernel grid" -> Launches)"""
         with tempfile.TemporaryDirectory() as folder:
             launches = pathlib.Path(folder) / "launches"
             try:
@@ -81,8 +89,8 @@ class Emulation:
             counts = {}
             if launches.is_file():
                 for line in launches.read_text().splitlines():
-                    launch, _, count = line.rpartition(" ")
-                    counts[launch] = counts.get(launch, 0) + int(count)
+                    kernel, grid, *numbers = line.split()
+                    counts[f"{kernel} {grid}"] = Launches(*map(int, numbers))
         return status, output, counts
 
     def run_case(self, case, target, code, seed, rounds):
@@ -94,11 +102,25 @@ class Emulation:
         if status == 0:
             if "[==========] 0 tests" in output:
                 return Result(f"no test {case.tests}", 0, launches)
-            return Result("", 0, launches)
+            problem = self._cost(case, launches)
+            return Result(problem, 1 if problem else 0, launches)
         first = re.search(r"FAILED|^emulated (?:GPU|HIP):", output, re.MULTILINE)
         ahead = output[:first.start()] if first else output
         repetitions = _ROUND.findall(ahead)
         return Result(self._problem(output, status), int(repetitions[-1]) if repetitions else 1, launches)
+
+    @staticmethod
+    def _cost(case, launches):
+        """A block whose partial results others add writes the L2 cache back once, and polls no further than it."""
+        for launch, of in launches.items():
+            if "splits" not in case.name or not re.search(case.kernels, launch):
+                continue
+            blocks = math.prod(map(int, launch.split()[1].split("x"))) * of.count
+            if of.write_backs > blocks:
+                return f"{launch}: {blocks} blocks write an L2 cache back {of.write_backs} times"
+            if of.system_loads:
+                return f"{launch}: {of.system_loads} loads of system scope"
+        return ""
 
     @staticmethod
     def _problem(output, status):

@@ -107,7 +107,8 @@ class Launch(execute._Run):
 
 
 def run(module, launch, library, seed):
-    """Runs a launch to its end; a race in LDS is an error."""
+    """Runs a launch to its end: its result, its write-backs of an L2 cache and its loads of system scope. A race in LDS
+    is an error."""
     execute.emu()
     one = Launch(module, launch, library, seed)
     try:
@@ -117,4 +118,4 @@ def run(module, launch, library, seed):
     race = library.functions.emulated_gpu_race().decode()
     if race:
         raise EmulatorError(race)
-    return result
+    return result, library.functions.emulated_gpu_write_backs(), library.functions.emulated_gpu_system_loads()
