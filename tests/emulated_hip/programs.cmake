@@ -20,11 +20,11 @@ foreach(release 6.4 7.2 7.14 10.0)
 endforeach()
 
 # Ops with each wave size; blocks that take turns show what a block takes from another one too early.
-set(ops "*/softmax*:*/rms_norm*:*/linear_*small*:*/matmul_*:*/sort_*")
+set(ops "*/softmax*:*/rms_norm*:*/linear_q4_0_*:*/matmul_*:*/topk_*")
 strict_test(ops_gfx1100 gfx1100 6.4 COMMAND conformance_test "--gtest_filter=${ops}")
 strict_test(ops_gfx942 gfx942 7.2 ENVIRONMENT EMULATED_GPU_SEED=2 COMMAND conformance_test "--gtest_filter=${ops}")
 strict_test(ops_in_turns gfx1201 7.14 ENVIRONMENT EMULATED_GPU_SEED=3 EMULATED_GPU_RESIDENT=4
-  COMMAND conformance_test "--gtest_filter=*/attention_*decode*:*/softmax_*:*/rms_norm*")
+  COMMAND conformance_test "--gtest_filter=*/attention_T_1_*:*/softmax_*:*/rms_norm*")
 
 # Products of a vendor's library.
 strict_test(products gfx942 7.2 LIBRARY hipblaslt COMMAND conformance_test "--gtest_filter=*/matmul_*")
