@@ -100,7 +100,8 @@ TEST(Versions, AWrongVariableEndsTheProcessWithOneLine) {
   for (const auto& [name, value] :
        {std::pair("EMULATED_GPUS", "gfx1036"), std::pair("EMULATED_GPU_STRICT", "7.3"),
         std::pair("EMULATED_GPU_MEMORY", "8X"), std::pair("EMULATED_GPU_FAIL", "launch:0"),
-        std::pair("EMULATED_GPU_FAIL", "graph:late"), std::pair("EMULATED_GPU_POISON", "yes")}) {
+        std::pair("EMULATED_GPU_FAIL", "graph:late"), std::pair("EMULATED_GPU_POISON", "yes"),
+        std::pair("EMULATED_GPU_INSTRUCTIONS", "/nowhere"), std::pair("EMULATED_GPU_CODE", "/")}) {
     const Outcome outcome = run_in_process(with(card("gfx1100"), name, value), [] { static_cast<void>(hipInit(0)); });
     EXPECT_EQ(outcome.code, 2) << name;
     EXPECT_NE(outcome.errors.find(name), std::string::npos) << outcome.errors;

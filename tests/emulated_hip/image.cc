@@ -82,15 +82,17 @@ Image read_elf(const char* data, std::string_view card_target) {
     return image;
   }
   image.target = target->name;
-  image.code = {data, header.e_shoff + size_t{header.e_shnum} * header.e_shentsize};
+  size_t end = header.e_shoff + size_t{header.e_shnum} * header.e_shentsize;
   for (int i = 0; i < header.e_phnum; ++i) {
     const auto segment = read<Elf64_Phdr>(data, header.e_phoff + i * sizeof(Elf64_Phdr));
+    end = std::max<size_t>(end, segment.p_offset + segment.p_filesz);
     if (segment.p_type != PT_NOTE) continue;
     const auto note = read<Elf64_Nhdr>(data, segment.p_offset);
     const char* const name = data + segment.p_offset + sizeof note;
     if (std::string_view(name, note.n_namesz) != kNoteName) continue;
     image.source.assign(name + 8, note.n_descsz);
   }
+  image.code = {data, end};
   return image;
 }
 

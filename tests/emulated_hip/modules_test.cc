@@ -45,6 +45,24 @@ TEST(Images, OfABundleTheDevicesIsTaken) {
   });
 }
 
+// An ELF file without the note that names a source: machine code, which the emulator of instructions would run.
+TEST(Images, OfRealDeviceCodeNeedTheInstructionEmulator) {
+  std::string image = make_image("gfx1100", kSource);
+  image.replace(image.find("Gabbro"), 6, "AMDGPU");
+  const Image found = find_image(image.data(), "gfx1100", 3);
+  EXPECT_EQ(found.problem, ImageProblem::kNone);
+  EXPECT_EQ(found.source, "");
+  EXPECT_EQ(found.code.data(), image.data());
+  EXPECT_EQ(find_image(image.data(), "gfx1201", 3).problem, ImageProblem::kNoTarget);
+  const std::string packed = compress_bundle(make_bundle({{"gfx1100", image}}), 2);
+  const Image unpacked = find_image(packed.data(), "gfx1100", 2);
+  EXPECT_EQ(unpacked.code, found.code);
+  const Outcome outcome = run_in_process(with(card("gfx1100"), "EMULATED_GPU_LOG", "1"),
+                                         [&] { EXPECT_EQ(load(image), hipErrorInvalidImage); });
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.errors.find("needs EMULATED_GPU_INSTRUCTIONS"), std::string::npos) << outcome.errors;
+}
+
 // The format that LLVM writes since August 2025.
 TEST(Images, BundlesOfFormat3AreUnknownToRelease64) {
   for (const char* version : {"6.4", "7.2", "7.14", "10.0"}) {
