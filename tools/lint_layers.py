@@ -33,6 +33,11 @@ ALLOWED["report"] = {"base", "tensor", "backend", "formats", "models", "engine"}
 ALLOWED["server"] = {"base", "formats", "hub", "jinja", "text", "models", "convert", "engine"}
 ALLOWED["apps"] = set(ALLOWED)
 
+# Folders inside of a module that stand above others, which may not include them.
+ABOVE = {"src/models/config/": ("src/models/weights/", "src/models/llm/", "src/models/encoder/"),
+         "src/models/weights/": ("src/models/llm/", "src/models/encoder/"),
+         "src/models/llm/": ("src/models/encoder/",)}
+
 # The module that each public header belongs to: include/gabbro/ops/reduce.h to ops, and the headers that users name first
 # to the highest module that they include. Where none is named, the top of the ladder.
 PUBLIC_HEADERS = {"dtype.h": "base", "quant_traits.h": "base", "backend_abi.h": "base", "error.h": "base",
@@ -119,6 +124,9 @@ def check_layer(path, target):
         return f"unknown module src/{source}: give it a place in tools/lint_layers.py"
     if included != source and included not in ALLOWED[source]:
         return f"{source} may not include {target}: {included} is not below it"
+    for folder, above in ABOVE.items():
+        if path.startswith(folder) and target.startswith(above) and not is_test(path):
+            return f"{folder[:-1]} may not include {target}, which stands above it"
     return None
 
 

@@ -17,6 +17,7 @@
 #include "src/engine/conversion.h"
 #include "src/engine/tokenizer_fields.h"
 #include "src/hub/model_cache.h"
+#include "src/models/llm/registry.h"
 
 namespace gabbro::cli {
 namespace {

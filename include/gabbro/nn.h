@@ -14,7 +14,6 @@
 #include "gabbro/nn/module.h"
 #include "gabbro/nn/norm.h"
 #include "gabbro/nn/pool.h"
-#include "gabbro/nn/quantized.h"
 #include "gabbro/nn/recurrent.h"
 #include "gabbro/nn/similarity.h"
 #include "gabbro/nn/state_file.h"

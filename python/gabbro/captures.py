@@ -213,7 +213,7 @@ class Walk:
         for name, value in vars(module).items():  # also those that are called by a loop over them
             if isinstance(value, (Tensor, Module)):
                 self.guards.append(("item", vars(module), name, value))
-        if isinstance(module, _core.QuantizedLinear):  # it computes with its weight in another arrangement
+        if getattr(module, "format", None) is not None:  # it computes with its weight in the device's packing
             self.guards += [("state", tensor, None, None) for tensor in tensors]
 
 

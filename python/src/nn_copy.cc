@@ -8,7 +8,6 @@
 #include "gabbro/nn/linear.h"
 #include "gabbro/nn/norm.h"
 #include "gabbro/nn/pool.h"
-#include "gabbro/nn/quantized.h"
 #include "gabbro/nn/recurrent.h"
 #include "python/src/nn.h"
 #include "src/graph/history.h"
@@ -62,9 +61,12 @@ nb::object or_nothing(const std::optional<Value>& value) {
 
 void linear_layers() {
   arguments<nn::Linear>([](const nn::Linear& x) {
+    if (x.format()) {
+      return named("in_features", x.in_features(), "out_features", x.out_features(), "format",
+                   dtype_object(*x.format()), "bias", x.bias.defined(), "device", device_object(x.weight.device()));
+    }
     return with_factory(
-        named("in_features", x.weight.shape()[1], "out_features", x.weight.shape()[0], "bias", x.bias.defined()),
-        x.weight);
+        named("in_features", x.in_features(), "out_features", x.out_features(), "bias", x.bias.defined()), x.weight);
   });
   arguments<nn::Bilinear>([](const nn::Bilinear& x) {
     const Shape& s = x.weight.shape();
@@ -75,12 +77,6 @@ void linear_layers() {
     const Shape& s = x.weight.shape();
     return with_factory(
         named("num_embeddings", s[0], "embedding_dim", s[1], "padding_idx", or_nothing(x.padding_idx())), x.weight);
-  });
-  arguments<nn::QuantizedLinear>([](const nn::QuantizedLinear& x) {
-    const DTypeInfo format = dtype_info(x.format());
-    const int64_t blocks = x.weight.shape()[1] / static_cast<int64_t>(format.block_bytes);
-    return named("in_features", blocks * format.block_elements, "out_features", x.weight.shape()[0], "format",
-                 dtype_object(x.format()), "bias", x.bias.defined(), "device", device_object(x.weight.device()));
   });
   no_arguments<nn::Identity>();
 }

@@ -1,7 +1,6 @@
-// Layers with weight matrices and tables: Linear, Bilinear, Embedding, QuantizedLinear.
+// Layers with weight matrices and tables: Linear, Bilinear, Embedding.
 #include "gabbro/nn/embedding.h"
 #include "gabbro/nn/linear.h"
-#include "gabbro/nn/quantized.h"
 
 #include "python/src/settings.h"
 
@@ -11,17 +10,30 @@ void bind_linear_layers(nb::module_& m) {
   nb::class_<nn::Linear, nn::Layer> linear(m, "Linear",
                                            R"(y = x · weightᵀ + bias: [..., in_features] to [..., out_features].
 
+A weight in a block format has no gradient: such a layer is for inference, and for training the layers
+before it.
+
 Parameters
 ----------
 in_features, out_features : int
+    Or `linear`, a Linear whose weight is rounded to `format`.
 bias : bool
 device : str or Device, optional
     Without it, the default.
 dtype : DType
     Of the parameters: float32, float16, bfloat16 or float64.
+format : DType or str, optional
+    A block format, such as q4_0 or q8_0. The weight is one of zeros, which a state dict replaces.
+
+Raises
+------
+ValueError
+    If a row of the weight is not a whole number of blocks.
 
 >>> gb.nn.Linear(3, 2)(gb.ones((5, 3))).shape
 (5, 2)
+>>> gb.nn.Linear(gb.nn.Linear(32, 2), "q8_0")(gb.ones((1, 32))).shape
+(1, 2)
 )");
   linear.def(
       "__init__",
@@ -30,10 +42,22 @@ dtype : DType
       },
       nb::arg("in_features"), nb::arg("out_features"), nb::arg("bias") = true,
       nb::arg("device").none() = DeviceArgument{nb::none()}, nb::arg("dtype") = DType::f32);
+  linear.def(
+      "__init__", [](nn::Linear* self, const nn::Linear& layer, DType format) { new (self) nn::Linear(layer, format); },
+      nb::arg("linear"), nb::arg("format"));
+  linear.def(
+      "__init__",
+      [](nn::Linear* self, int64_t in_features, int64_t out_features, DType format, bool bias, DeviceArgument device) {
+        new (self) nn::Linear(factory(device, DType::f32), {in_features, out_features, bias, format});
+      },
+      nb::arg("in_features"), nb::arg("out_features"), nb::arg("format"), nb::kw_only(), nb::arg("bias") = true,
+      nb::arg("device").none() = DeviceArgument{nb::none()});
   tensor_member(linear, "weight", &nn::Linear::weight);
   tensor_member(linear, "bias", &nn::Linear::bias, true);
-  fixed(linear, "in_features", [](const nn::Linear& self) { return self.weight.shape()[1]; });
-  fixed(linear, "out_features", [](const nn::Linear& self) { return self.weight.shape()[0]; });
+  fixed(linear, "in_features", [](const nn::Linear& self) { return self.in_features(); });
+  fixed(linear, "out_features", [](const nn::Linear& self) { return self.out_features(); });
+  fixed(linear, "format",
+        [](const nn::Linear& self) { return self.format() ? dtype_object(*self.format()) : nb::object(nb::none()); });
 
   nb::class_<nn::Bilinear, nn::Module> bilinear(m, "Bilinear", R"(y[o] = x1 · weight[o] · x2 + bias[o].
 
@@ -95,47 +119,6 @@ padding_idx : int, optional
   absent(embedding, "norm_type", 2.0);
   absent(embedding, "scale_grad_by_freq", false);
   absent(embedding, "sparse", false);
-
-  nb::class_<nn::QuantizedLinear, nn::Layer> quantized(m, "QuantizedLinear",
-                                                       R"(A linear layer with a weight in a block format, for inference.
-
-Parameters
-----------
-linear : Linear
-    Whose weight is rounded; or in_features and out_features, for a weight of zeros that a state dict replaces.
-format : DType or str
-    Of four, five or eight bits: q4_0, q4_1, q5_0, q5_1 or q8_0.
-
-Raises
-------
-ValueError
-    Where a row of the weight is no whole number of blocks.
-
->>> gb.nn.QuantizedLinear(gb.nn.Linear(32, 2), "q8_0")(gb.ones((1, 32))).shape
-(1, 2)
-)");
-  quantized.def(
-      "__init__",
-      [](nn::QuantizedLinear* self, const nn::Linear& layer, DType format) {
-        new (self) nn::QuantizedLinear(layer, format);
-      },
-      nb::arg("linear"), nb::arg("format"));
-  quantized.def(
-      "__init__",
-      [](nn::QuantizedLinear* self, int64_t in_features, int64_t out_features, DType format, bool bias,
-         DeviceArgument device) {
-        new (self) nn::QuantizedLinear(factory(device, DType::f32), {in_features, out_features, bias}, format);
-      },
-      nb::arg("in_features"), nb::arg("out_features"), nb::arg("format"), nb::kw_only(), nb::arg("bias") = true,
-      nb::arg("device").none() = DeviceArgument{nb::none()});
-  tensor_member(quantized, "weight", &nn::QuantizedLinear::weight);
-  tensor_member(quantized, "bias", &nn::QuantizedLinear::bias, true);
-  fixed(quantized, "in_features", [](const nn::QuantizedLinear& self) {
-    const DTypeInfo format = dtype_info(self.format());
-    return self.weight.shape()[1] / static_cast<int64_t>(format.block_bytes) * format.block_elements;
-  });
-  fixed(quantized, "out_features", [](const nn::QuantizedLinear& self) { return self.weight.shape()[0]; });
-  fixed(quantized, "format", [](const nn::QuantizedLinear& self) { return dtype_object(self.format()); });
 }
 
 }  // namespace gabbro::python

@@ -27,7 +27,7 @@ LAYERS = {
     "Linear f16": (lambda: nn.Linear(3, 2).to(gb.float16), None),
     "Bilinear": (lambda: nn.Bilinear(3, 4, 2), None),
     "Embedding": (lambda: nn.Embedding(5, 3, padding_idx=1), None),
-    "QuantizedLinear": (lambda: nn.QuantizedLinear(nn.Linear(64, 2), "q4_0"), (1, 64)),
+    "Linear q4_0": (lambda: nn.Linear(nn.Linear(64, 2), "q4_0"), (1, 64)),
     "Identity": (nn.Identity, (3,)),
     "Conv1d": (lambda: nn.Conv1d(4, 2, 3, padding="same", padding_mode="reflect"), (2, 4, 9)),
     "Conv2d": (lambda: nn.Conv2d(4, 6, (3, 2), stride=2, padding=1, groups=2), IMAGE),

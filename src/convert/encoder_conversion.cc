@@ -5,6 +5,7 @@
 #include "src/base/error.h"
 #include "src/models/encoder/registry.h"
 #include "src/models/encoder/t5_decoder.h"
+#include "src/models/weights/weight_list.h"
 
 namespace gabbro::encoder {
 namespace {

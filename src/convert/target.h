@@ -10,8 +10,9 @@
 #include <vector>
 
 #include "src/formats/checkpoint.h"
+#include "src/models/weights/expert_tensors.h"
+#include "src/models/weights/head_tensors.h"
 #include "src/models/weights/merged_adapters.h"
-#include "src/models/weights/weights.h"
 
 namespace gabbro::llm {
 

@@ -10,6 +10,7 @@
 #include "src/base/error.h"
 #include "src/models/kv_cache.h"
 #include "src/models/llm/registry.h"
+#include "src/models/weights/expert_tensors.h"
 
 namespace gabbro {
 namespace {

@@ -24,15 +24,15 @@ using encoder::Pooling;
 
 constexpr llm::WeightName kDenseNames[] = {{"dense", "linear"}};
 
-nn::Projection load_dense(const DenseModule& module, int64_t width, const std::shared_ptr<Device>& device,
-                          FilesInUse& files) {
+std::shared_ptr<nn::Linear> load_dense(const DenseModule& module, int64_t width, const std::shared_ptr<Device>& device,
+                                       FilesInUse& files) {
   if (module.in != width) {
     throw bad_input("{}: config.json: in_features is {}, the vectors before it have {}", module.folder, module.in,
                     width);
   }
   const Checkpoint checkpoint = Checkpoint::open(module.folder);
   llm::CheckpointWeights weights(checkpoint, kDenseNames, device, {});
-  nn::Projection dense = weights.linear("dense", {module.out, module.in});
+  std::shared_ptr<nn::Linear> dense = weights.linear("dense", {module.out, module.in});
   checkpoint.require_unchanged();
   files.add(checkpoint.files());
   return dense;
@@ -85,7 +85,7 @@ struct TextEncoder::State {
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string no_tokenizer;
   SentenceModules modules;
-  std::vector<nn::Projection> dense;  // of modules.dense
+  std::vector<std::shared_ptr<nn::Linear>> dense;  // of modules.dense
   TextEncoderFacts facts;
   bool answers = false;  // the classifier's logits are those of "yes" and "no"
   std::mutex mutex;      // one batch at a time
@@ -140,7 +140,7 @@ std::shared_ptr<TextEncoder> TextEncoder::load(const Checkpoint& checkpoint, con
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };
   state->model =
-      encoder::load_encoder(checkpoint, state->device, {.check_weights = options.check_weights, .progress = progress});
+      encoder::load_encoder(checkpoint, state->device, {.check_values = options.check_weights, .progress = progress});
   const encoder::EncoderConfig& config = state->model->config();
   if (state->tokenizer != nullptr && state->tokenizer->size() > config.shape.vocabulary) {
     throw bad_input("{}: the vocabulary has {} tokens, the embeddings only {}", checkpoint.path(),
@@ -281,7 +281,7 @@ std::vector<float> TextEncoder::embed_tokens(std::span<const TokenizedText> text
   s.run_batches(texts, options.batch, options.progress, [&](const EncoderBatch& batch, std::span<const size_t> which) {
     const Tensor states = s.model->forward(batch, {.cancel = options.cancel});
     Tensor x = s.model->pooled(batch, states, pooling, s.modules.with_prompt);  // [B, C]
-    for (size_t i = 0; i < s.dense.size(); ++i) x = s.modules.dense[i].tanh ? tanh(s.dense[i](x)) : s.dense[i](x);
+    for (size_t i = 0; i < s.dense.size(); ++i) x = s.modules.dense[i].tanh ? tanh((*s.dense[i])(x)) : (*s.dense[i])(x);
     eval(std::span(&x, 1), options.cancel);
     const std::vector<float> rows = to_host<float>(x);
     const auto all = static_cast<size_t>(s.facts.dimensions), wanted = static_cast<size_t>(width);

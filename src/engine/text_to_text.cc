@@ -11,6 +11,7 @@
 #include "src/engine/runner.h"
 #include "src/models/config/config_reader.h"
 #include "src/models/encoder/registry.h"
+#include "src/models/weights/weight_list.h"
 
 namespace gabbro {
 namespace {
@@ -89,7 +90,7 @@ TextToText load_text_to_text(const Checkpoint& checkpoint, const LoadOptions& op
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };
-  return {.model = encoder::load_t5(checkpoint, device, {.check_weights = options.check_weights, .progress = progress},
+  return {.model = encoder::load_t5(checkpoint, device, {.check_values = options.check_weights, .progress = progress},
                                     kv_type_of(options)),
           .facts = describe_text_to_text(checkpoint, options)};
 }

@@ -95,7 +95,7 @@ Tensor log_softmax_along(const Tensor& x, std::optional<int64_t> axis) {
 }
 
 PReLU::PReLU(const Factory& make, int64_t parameters, double slope) : first_slope_(slope) {
-  add_parameter("weight", weight, init::constant(make, Shape{parameters}, slope));
+  add_parameter(make, "weight", weight, init::constant(make, Shape{parameters}, slope));
 }
 
 Tensor PReLU::forward(const Tensor& x) {

@@ -56,19 +56,20 @@ MultiheadAttention::MultiheadAttention(const Factory& make, const MultiheadAtten
     throw bad_input("[multihead_attention] {} features do not divide into {} heads", e, o.num_heads);
   if (e > int64_t{1} << 31) throw bad_input("[multihead_attention] {} features: 2147483648 are the most", e);
   if (kdim == e && vdim == e) {
-    add_parameter("in_proj_weight", in_proj_weight, init::xavier_uniform(make, Shape{3 * e, e}));
+    add_parameter(make, "in_proj_weight", in_proj_weight, init::xavier_uniform(make, Shape{3 * e, e}));
   } else {
-    add_parameter("q_proj_weight", q_proj_weight, init::xavier_uniform(make, Shape{e, e}));
-    add_parameter("k_proj_weight", k_proj_weight, init::xavier_uniform(make, Shape{e, kdim}));
-    add_parameter("v_proj_weight", v_proj_weight, init::xavier_uniform(make, Shape{e, vdim}));
+    add_parameter(make, "q_proj_weight", q_proj_weight, init::xavier_uniform(make, Shape{e, e}));
+    add_parameter(make, "k_proj_weight", k_proj_weight, init::xavier_uniform(make, Shape{e, kdim}));
+    add_parameter(make, "v_proj_weight", v_proj_weight, init::xavier_uniform(make, Shape{e, vdim}));
   }
-  if (o.bias) add_parameter("in_proj_bias", in_proj_bias, init::zeros(make, Shape{3 * e}));
+  if (o.bias) add_parameter(make, "in_proj_bias", in_proj_bias, init::zeros(make, Shape{3 * e}));
   if (o.add_bias_kv) {
-    add_parameter("bias_k", bias_k, init::xavier_normal(make, Shape{1, 1, e}));
-    add_parameter("bias_v", bias_v, init::xavier_normal(make, Shape{1, 1, e}));
+    add_parameter(make, "bias_k", bias_k, init::xavier_normal(make, Shape{1, 1, e}));
+    add_parameter(make, "bias_v", bias_v, init::xavier_normal(make, Shape{1, 1, e}));
   }
-  out_proj = std::make_shared<Linear>(make, LinearOptions{.in_features = e, .out_features = e, .bias = o.bias});
-  if (o.bias) {
+  out_proj =
+      std::make_shared<Linear>(make.at("out_proj"), LinearOptions{.in_features = e, .out_features = e, .bias = o.bias});
+  if (o.bias && make.weights == nullptr) {
     out_proj->bias = init::zeros(make, Shape{e});
     require_gradient(out_proj->bias);
   }

@@ -40,8 +40,8 @@ ConvNd<axes>::ConvNd(const Factory& make, const ConvModuleOptions& o) : chosen_(
   chosen_.padding = for_axes("padding", o.padding, axes);
   chosen_.dilation = for_axes("dilation", o.dilation, axes);
   set_options(chosen_);
-  add_parameter("weight", weight, init::within_fan_in(make, shape, shape));
-  if (o.bias) add_parameter("bias", bias, init::within_fan_in(make, Shape{o.out_channels}, shape));
+  add_parameter(make, "weight", weight, init::within_fan_in(make, shape, shape));
+  if (o.bias) add_parameter(make, "bias", bias, init::within_fan_in(make, Shape{o.out_channels}, shape));
 }
 
 template <int axes>
@@ -95,8 +95,9 @@ ConvTranspose2d::ConvTranspose2d(const Factory& make, const ConvTransposeOptions
   chosen_.output_padding = for_axes("output_padding", o.output_padding, 2);
   chosen_.dilation = for_axes("dilation", o.dilation, 2);
   set_options(chosen_);
-  add_parameter("weight", weight, init::within_fan_in(make, shape, shape));  // PyTorch too takes axis 1 for the fan
-  if (o.bias) add_parameter("bias", bias, init::within_fan_in(make, Shape{o.out_channels}, shape));
+  add_parameter(make, "weight", weight,
+                init::within_fan_in(make, shape, shape));  // PyTorch too takes axis 1 for the fan
+  if (o.bias) add_parameter(make, "bias", bias, init::within_fan_in(make, Shape{o.out_channels}, shape));
 }
 
 void ConvTranspose2d::set_options(const ConvTransposeOptions& o) {

@@ -25,12 +25,12 @@ Embedding::Embedding(const Factory& make, const EmbeddingOptions& o) {
   if (rows < 1 || o.embedding_dim < 0) throw bad_input("[embedding] a table of {} rows of {}", rows, o.embedding_dim);
   padding_ = checked_padding(o.padding_idx, rows);
   Tensor table = init::normal(make, Shape{rows, o.embedding_dim});
-  if (padding_) {
+  if (padding_ && make.weights == nullptr) {
     const Tensor places = iota(make.device, rows, DType::i32);
     table = where(reshape(equal(places, weak(places, *padding_)), Shape{rows, 1}), weak(table, 0), table);
     eval(std::span(&table, 1));
   }
-  add_parameter("weight", weight, table);
+  add_parameter(make, "weight", weight, table);
 }
 
 void Embedding::set_padding_idx(std::optional<int64_t> padding_idx) {

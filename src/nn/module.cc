@@ -68,6 +68,22 @@ void Module::add_buffer(std::string name, Tensor& member, Tensor value, bool per
   entries_.push_back({.name = std::move(name), .tensor = &member, .is_parameter = false, .persistent = persistent});
 }
 
+void Module::add_parameter(const Factory& make, std::string name, Tensor& member, Tensor initial) {
+  if (make.weights == nullptr) return add_parameter(std::move(name), member, std::move(initial));
+  add_buffer(make, std::move(name), member, std::move(initial));
+}
+
+void Module::add_buffer(const Factory& make, std::string name, Tensor& member, Tensor initial) {
+  if (make.weights != nullptr) initial = make.weights->tensor(make.prefix + name, initial.shape(), initial.dtype());
+  add_buffer(std::move(name), member, std::move(initial));
+}
+
+Tensor& Module::add_parameter(const Factory& make, std::string name, Tensor initial) {
+  Tensor& member = owned_.emplace_back();
+  add_parameter(make, std::move(name), member, std::move(initial));
+  return member;
+}
+
 Tensor& Module::add_parameter(std::string name, Tensor value) {
   Tensor& member = owned_.emplace_back();
   add_parameter(std::move(name), member, std::move(value));

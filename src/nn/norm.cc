@@ -43,12 +43,12 @@ BatchNorm::BatchNorm(const Factory& make, const BatchNormOptions& o, int least_r
   if (o.num_features < 1) throw bad_input("[batch_norm] {} channels", o.num_features);
   const Shape channels{o.num_features};
   if (o.affine) {
-    add_parameter("weight", weight, init::ones(make, channels));
-    add_parameter("bias", bias, init::zeros(make, channels));
+    add_parameter(make, "weight", weight, init::ones(make, channels));
+    add_parameter(make, "bias", bias, init::zeros(make, channels));
   }
   if (!o.track_running_stats) return;
-  add_buffer("running_mean", running_mean, init::zeros(make, channels));
-  add_buffer("running_var", running_var, init::ones(make, channels));
+  add_buffer(make, "running_mean", running_mean, init::zeros(make, channels));
+  add_buffer(make, "running_var", running_var, init::ones(make, channels));
   const int64_t none = 0;
   add_buffer("num_batches_tracked", num_batches_tracked, make.device->upload(DType::i64, Shape{}, &none));
 }
@@ -97,8 +97,8 @@ Tensor BatchNorm::forward(const Tensor& x) {
 LayerNorm::LayerNorm(const Factory& make, const LayerNormOptions& o)
     : options_(o), shape_(checked_shape("layer_norm", o.normalized_shape)) {
   if (!o.elementwise_affine) return;
-  add_parameter("weight", weight, init::ones(make, shape_));
-  if (o.bias) add_parameter("bias", bias, init::zeros(make, shape_));
+  add_parameter(make, "weight", weight, init::ones(make, shape_));
+  if (o.bias) add_parameter(make, "bias", bias, init::zeros(make, shape_));
 }
 
 void LayerNorm::set_options(const LayerNormOptions& o) {
@@ -117,7 +117,7 @@ Tensor LayerNorm::forward(const Tensor& x) {
 
 RMSNorm::RMSNorm(const Factory& make, const RMSNormOptions& o)
     : options_(o), shape_(checked_shape("rms_norm", o.normalized_shape)) {
-  if (o.elementwise_affine) add_parameter("weight", weight, init::ones(make, shape_));
+  if (o.elementwise_affine) add_parameter(make, "weight", weight, init::ones(make, shape_));
 }
 
 void RMSNorm::set_options(const RMSNormOptions& o) {
@@ -141,8 +141,8 @@ GroupNorm::GroupNorm(const Factory& make, const GroupNormOptions& o) : options_(
   if (o.num_groups < 1 || o.num_channels < 1 || o.num_channels % o.num_groups != 0)
     throw bad_input("[group_norm] {} channels in {} groups", o.num_channels, o.num_groups);
   if (!o.affine) return;
-  add_parameter("weight", weight, init::ones(make, Shape{o.num_channels}));
-  add_parameter("bias", bias, init::zeros(make, Shape{o.num_channels}));
+  add_parameter(make, "weight", weight, init::ones(make, Shape{o.num_channels}));
+  add_parameter(make, "bias", bias, init::zeros(make, Shape{o.num_channels}));
 }
 
 Tensor GroupNorm::forward(const Tensor& x) {

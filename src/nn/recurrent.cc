@@ -33,7 +33,7 @@ Recurrent::Recurrent(const Factory& make, const RecurrentOptions& o, RecurrentCe
     for (int64_t direction = 0; direction < directions; ++direction) {
       const std::string suffix = fmt::format("_l{}{}", layer, direction == 1 ? "_reverse" : "");
       const auto parameter = [&](const char* name, const Shape& shape) {
-        return &add_parameter(name + suffix, init::uniform(make, shape, -bound, bound));
+        return &add_parameter(make, name + suffix, init::uniform(make, shape, -bound, bound));
       };
       Weights& w = weights_.emplace_back();
       w.ih = parameter("weight_ih", Shape{rows, layer == 0 ? o.input_size : directions * state});

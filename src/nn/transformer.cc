@@ -38,19 +38,19 @@ class ModuleList : public Module {
 template <class M>
 std::shared_ptr<Module> make_layers(const Factory& make, const TransformerLayerOptions& options, int64_t count,
                                     std::vector<std::shared_ptr<M>>& layers) {
-  for (int64_t i = 0; i < count; ++i) layers.push_back(std::make_shared<M>(make, options));
+  for (int64_t i = 0; i < count; ++i) layers.push_back(std::make_shared<M>(make.at(std::to_string(i)), options));
   return std::make_shared<ModuleList>(layers);
 }
 
 }  // namespace
 
 TransformerEncoderLayer::TransformerEncoderLayer(const Factory& make, const TransformerLayerOptions& o) : options_(o) {
-  add_module("self_attn", self_attn, make_attention(make, o));
-  add_module("linear1", linear1, make_linear(make, o.d_model, o.dim_feedforward, o.bias));
+  add_module("self_attn", self_attn, make_attention(make.at("self_attn"), o));
+  add_module("linear1", linear1, make_linear(make.at("linear1"), o.d_model, o.dim_feedforward, o.bias));
   add_module("dropout", dropout_, std::make_shared<Dropout>(make, o.dropout));
-  add_module("linear2", linear2, make_linear(make, o.dim_feedforward, o.d_model, o.bias));
-  add_module("norm1", norm1, make_norm(make, o));
-  add_module("norm2", norm2, make_norm(make, o));
+  add_module("linear2", linear2, make_linear(make.at("linear2"), o.dim_feedforward, o.d_model, o.bias));
+  add_module("norm1", norm1, make_norm(make.at("norm1"), o));
+  add_module("norm2", norm2, make_norm(make.at("norm2"), o));
   add_module("dropout1", dropout1_, std::make_shared<Dropout>(make, o.dropout));
   add_module("dropout2", dropout2_, std::make_shared<Dropout>(make, o.dropout));
 }
@@ -65,8 +65,8 @@ Tensor TransformerEncoderLayer::operator()(const Tensor& x, const AttentionMasks
 
 TransformerEncoder::TransformerEncoder(const Factory& make, const TransformerLayerOptions& options, int64_t count,
                                        bool with_norm) {
-  add_module("layers", make_layers(make, options, count, layers));
-  if (with_norm) add_module("norm", norm, make_norm(make, options));
+  add_module("layers", make_layers(make.at("layers"), options, count, layers));
+  if (with_norm) add_module("norm", norm, make_norm(make.at("norm"), options));
 }
 
 Tensor TransformerEncoder::operator()(const Tensor& x, const AttentionMasks& masks) {
@@ -76,14 +76,14 @@ Tensor TransformerEncoder::operator()(const Tensor& x, const AttentionMasks& mas
 }
 
 TransformerDecoderLayer::TransformerDecoderLayer(const Factory& make, const TransformerLayerOptions& o) : options_(o) {
-  add_module("self_attn", self_attn, make_attention(make, o));
-  add_module("multihead_attn", multihead_attn, make_attention(make, o));
-  add_module("linear1", linear1, make_linear(make, o.d_model, o.dim_feedforward, o.bias));
+  add_module("self_attn", self_attn, make_attention(make.at("self_attn"), o));
+  add_module("multihead_attn", multihead_attn, make_attention(make.at("multihead_attn"), o));
+  add_module("linear1", linear1, make_linear(make.at("linear1"), o.d_model, o.dim_feedforward, o.bias));
   add_module("dropout", dropout_, std::make_shared<Dropout>(make, o.dropout));
-  add_module("linear2", linear2, make_linear(make, o.dim_feedforward, o.d_model, o.bias));
-  add_module("norm1", norm1, make_norm(make, o));
-  add_module("norm2", norm2, make_norm(make, o));
-  add_module("norm3", norm3, make_norm(make, o));
+  add_module("linear2", linear2, make_linear(make.at("linear2"), o.dim_feedforward, o.d_model, o.bias));
+  add_module("norm1", norm1, make_norm(make.at("norm1"), o));
+  add_module("norm2", norm2, make_norm(make.at("norm2"), o));
+  add_module("norm3", norm3, make_norm(make.at("norm3"), o));
   add_module("dropout1", dropout1_, std::make_shared<Dropout>(make, o.dropout));
   add_module("dropout2", dropout2_, std::make_shared<Dropout>(make, o.dropout));
   add_module("dropout3", dropout3_, std::make_shared<Dropout>(make, o.dropout));
@@ -103,8 +103,8 @@ Tensor TransformerDecoderLayer::operator()(const Tensor& x, const Tensor& memory
 
 TransformerDecoder::TransformerDecoder(const Factory& make, const TransformerLayerOptions& options, int64_t count,
                                        bool with_norm) {
-  add_module("layers", make_layers(make, options, count, layers));
-  if (with_norm) add_module("norm", norm, make_norm(make, options));
+  add_module("layers", make_layers(make.at("layers"), options, count, layers));
+  if (with_norm) add_module("norm", norm, make_norm(make.at("norm"), options));
 }
 
 Tensor TransformerDecoder::operator()(const Tensor& x, const Tensor& memory, const AttentionMasks& masks,

@@ -38,7 +38,7 @@ constexpr auto kNames = with_names(kOwn, kDecoderNames);
 class Fading : public TokenMixer {
  public:
   Fading(int64_t channels, const MixerPlace& at) : channels_(channels) {
-    decay_ = at.weights.matrix_f32(at.prefix + "ssm_a", {channels, 1});
+    decay_ = at.weights.tensor(at.prefix + "ssm_a", {channels, 1});
     out_ = at.weights.linear(at.prefix + "ssm_out", {channels, channels});
   }
   nn::CacheLayer cache() const override {
@@ -55,13 +55,13 @@ class Fading : public TokenMixer {
                                            .state = at.cache.states(at.layer)[0]},
                                           at.step.places);
     const Tensor y = reshape(sum.y, h.shape());
-    return out_(at.rows.defined() ? gather(y, at.rows) : y);
+    return (*out_)(at.rows.defined() ? gather(y, at.rows) : y);
   }
 
  private:
   int64_t channels_;
   Tensor decay_;
-  nn::Projection out_;
+  std::shared_ptr<nn::Linear> out_;
 };
 
 DecoderConfig read_config(const Checkpoint& checkpoint) {

@@ -42,6 +42,9 @@ GOOD = {
 BAD = [
     ({"src/base/up.cc": '#include "src/tensor/shape.h"\n'}, "base may not include"),
     ({"src/text/up.cc": '#include "src/graph/node.h"\n'}, "text may not include"),
+    ({"src/models/config/up.cc": '#include "src/models/llm/step.h"\n', "src/models/llm/step.h": HEADER}, "src/models/config may not include"),
+    ({"src/models/weights/up.cc": '#include "src/models/encoder/batch.h"\n', "src/models/encoder/batch.h": HEADER},
+     "src/models/weights may not include"),
     ({"src/formats/side.cc": '#include "src/text/prompt.h"\n'}, "formats may not include"),
     ({"src/tensor/up.h": HEADER + '#include "src/graph/node.h"\n'}, "tensor may not include"),
     ({"src/graph/up.cc": '#include "src/engine/session.h"\n'}, "graph may not include"),

@@ -13,7 +13,6 @@
 #include "gabbro/nn/init.h"
 #include "gabbro/nn/linear.h"
 #include "gabbro/nn/norm.h"
-#include "gabbro/nn/quantized.h"
 #include "gabbro/nn/state_file.h"
 #include "gabbro/nn/transformer.h"
 #include "gabbro/ops/products.h"
@@ -262,9 +261,9 @@ TEST(MultiheadAttention, DropsWeightsInTraining) {
   EXPECT_EQ(std::ranges::count(weights(), 0.0F), 0);
 }
 
-TEST(QuantizedLinear, IsTheLayerOfItsRoundedWeight) {
+TEST(Linear, InABlockFormatIsTheLayerOfItsRoundedWeight) {
   const auto layer = dense(64, 5);
-  const auto quantized = std::make_shared<QuantizedLinear>(*layer, DType::q8_0);
+  const auto quantized = std::make_shared<Linear>(*layer, DType::q8_0);
   const Tensor x = numbers(Shape{3, 64}, 1, 1.0 / 8);
   require_gradient(x);
   const std::vector<float> y = host((*quantized)(x)), expected = host((*layer)(x));
@@ -272,14 +271,41 @@ TEST(QuantizedLinear, IsTheLayerOfItsRoundedWeight) {
   for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], expected[i], 64 * 1.75 / 8 * (1.0 / 256 + 1.0 / 4096));
   EXPECT_TRUE(needs_gradient((*quantized)(x)));
   EXPECT_TRUE(quantized->parameters().empty());
-  const auto other = std::make_shared<QuantizedLinear>(
-      Factory{.device = device()}, LinearOptions{.in_features = 64, .out_features = 5}, DType::q8_0);
+  const auto other = std::make_shared<Linear>(
+      Factory{.device = device()}, LinearOptions{.in_features = 64, .out_features = 5, .format = DType::q8_0});
   EXPECT_NE(host((*other)(x)), y);
   other->load_state_dict(quantized->state_dict());
   EXPECT_EQ(host((*other)(x)), y);
-  EXPECT_THAT(error_of([&] { QuantizedLinear(*dense(33, 2), DType::q8_0); }),
+  EXPECT_THAT(error_of([&] { Linear(*dense(33, 2), DType::q8_0); }),
               HasSubstr("row length 33 is not a multiple of q8_0"));
-  EXPECT_THAT(error_of([&] { QuantizedLinear(*dense(256, 2), DType::f16); }), HasSubstr("f16 is no block format"));
+  EXPECT_THAT(error_of([&] { Linear(*dense(256, 2), DType::f16); }), HasSubstr("f16 is not a block format"));
+  EXPECT_THAT(error_of([&] { Linear(*quantized, DType::q8_0); }), HasSubstr("the weight is in q8_0 already"));
+}
+
+TEST(Linear, AddsAdaptersAndTakesColumnsInAnotherOrder) {
+  const auto layer = dense(3, 2);
+  const Tensor x = numbers(Shape{4, 3}, 1, 1.0 / 8);
+  const auto loaded = std::make_shared<Linear>(layer->weight, layer->bias);
+  EXPECT_TRUE(loaded->state_dict().empty());
+  EXPECT_EQ(host((*loaded)(x)), host((*layer)(x)));
+  const int32_t order[] = {2, 0, 1};
+  loaded->order = device()->upload(DType::i32, Shape{3}, order);
+  const Tensor moved = take(x, loaded->order, -1);
+  EXPECT_EQ(host((*loaded)(x)), host((*layer)(moved)));
+  const auto scale = std::make_shared<float>(0.0F);
+  const Tensor a = numbers(Shape{1, 3}, 1, 1.0 / 8), b = numbers(Shape{2, 1}, 2, 1.0 / 8);
+  loaded->adapters.push_back({.a = a, .b = b, .scale = scale});
+  EXPECT_EQ(host((*loaded)(x)), host((*layer)(moved)));
+  *scale = 0.5F;
+  int seen = 0;
+  loaded->observe = [&](const Tensor& input) { seen += static_cast<int>(input.shape()[0]); };
+  const std::vector<float> y = host((*loaded)(x)), plain = host((*layer)(moved)), xs = host(x), as = host(a),
+                           bs = host(b);
+  for (size_t t = 0; t < 4; ++t) {
+    const float inner = 0.5F * (xs[3 * t] * as[0] + xs[3 * t + 1] * as[1] + xs[3 * t + 2] * as[2]);
+    for (size_t n = 0; n < 2; ++n) EXPECT_NEAR(y[2 * t + n], plain[2 * t + n] + inner * bs[n], 1e-6);
+  }
+  EXPECT_EQ(seen, 4);
 }
 
 std::shared_ptr<Sequential> small_model() {

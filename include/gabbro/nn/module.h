@@ -74,6 +74,10 @@ class Module : public std::enable_shared_from_this<Module> {
  protected:
   // `member` gets the value, and is a leaf from now on. An undefined value is none: a bias that was not asked for.
   void add_parameter(std::string name, Tensor& member, Tensor value);
+  // The factory's weight of this name instead of the initial value, if it has weights: then a buffer.
+  void add_parameter(const Factory& make, std::string name, Tensor& member, Tensor initial);
+  Tensor& add_parameter(const Factory& make, std::string name, Tensor initial);
+  void add_buffer(const Factory& make, std::string name, Tensor& member, Tensor initial);
   // One that is not persistent is missing in state dicts.
   void add_buffer(std::string name, Tensor& member, Tensor value, bool persistent = true);
   // The same without a member: the tensor lives in the module.

@@ -137,7 +137,7 @@ CASES = [
          {"reduction": ["sum", "none"], "ignore_index": [1], "label_smoothing": [0.5]}),
 ]  # fmt: skip
 # Not of PyTorch, or made of modules: Lion's like. Their tests are elsewhere.
-OTHERS = {"QuantizedLinear", "Module", "Layer", "Parameter", "Sequential", "ModuleList", "ModuleDict",
+OTHERS = {"Module", "Layer", "Parameter", "Sequential", "ModuleList", "ModuleDict",
           "TransformerEncoder", "TransformerDecoder"}  # fmt: skip
 
 

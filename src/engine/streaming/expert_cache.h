@@ -13,7 +13,7 @@
 #include "src/engine/streaming/move_rows.h"
 #include "src/engine/streaming/pieces.h"
 #include "src/engine/streaming/weight_stream.h"
-#include "src/models/llm/model.h"
+#include "src/models/weights/streamed_weights.h"
 
 namespace gabbro::streaming {
 

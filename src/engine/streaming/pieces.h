@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "src/base/async_reader.h"
-#include "src/models/llm/model.h"
+#include "src/models/weights/streamed_weights.h"
 
 namespace gabbro::streaming {
 

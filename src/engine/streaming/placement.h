@@ -8,7 +8,7 @@
 
 #include "src/engine/model_needs.h"
 #include "src/engine/streaming/weight_stream.h"
-#include "src/models/weights/weights.h"
+#include "src/models/weights/requested_tensor.h"
 
 namespace gabbro::streaming {
 

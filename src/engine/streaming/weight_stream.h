@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/models/llm/model.h"
+#include "src/models/weights/streamed_weights.h"
 
 namespace gabbro::streaming {
 

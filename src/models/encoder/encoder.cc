@@ -84,7 +84,7 @@ void Encoder::load_embeddings(WeightSource& weights) {
   if (config_.embedding_norm) token_embd_norm_ = load_norm(weights, "token_embd_norm", s.embedding);
   if (config_.bias == DistanceBias::kBuckets) {
     const std::string name = (config_.bias_in_layer ? config_.layer_prefix + "0." : "") + config_.bias_name;
-    bias_buckets_ = weights.matrix_f32(name + ".weight", {config_.buckets.count, s.heads});
+    bias_buckets_ = weights.tensor(name + ".weight", {config_.buckets.count, s.heads});
   }
 }
 
@@ -114,7 +114,7 @@ void Encoder::load_attention(WeightSource& weights, const std::string& prefix, L
   if (weights.has(prefix + "attn_qkv.weight")) {
     const auto rows = [&](int64_t first, int64_t count) {
       return weights.linear(prefix + "attn_qkv",
-                            {.rows = q_width + 2 * kv_width, .columns = s.embedding, .first = first, .count = count});
+                            {.rows = q_width + 2 * kv_width, .columns = s.embedding, .row_range = {first, count}});
     };
     layer.attn_q = rows(0, q_width);
     layer.attn_k = rows(q_width, kv_width);
@@ -141,8 +141,8 @@ void Encoder::load_feed_forward(WeightSource& weights, const std::string& prefix
     layer.ffn_gate = weights.linear(prefix + "ffn_gate", {f, s.embedding});
     layer.ffn_up = weights.linear(prefix + "ffn_up", {f, s.embedding});
   } else {  // both in one matrix, the gate first
-    layer.ffn_gate = weights.linear(prefix + "ffn_up", {.rows = 2 * f, .columns = s.embedding, .count = f});
-    layer.ffn_up = weights.linear(prefix + "ffn_up", {.rows = 2 * f, .columns = s.embedding, .first = f, .count = f});
+    layer.ffn_gate = weights.linear(prefix + "ffn_up", {.rows = 2 * f, .columns = s.embedding, .row_range = {0, f}});
+    layer.ffn_up = weights.linear(prefix + "ffn_up", {.rows = 2 * f, .columns = s.embedding, .row_range = {f, f}});
   }
   layer.ffn_down = weights.linear(prefix + "ffn_down", {s.embedding, f});
 }
@@ -188,16 +188,16 @@ EncoderAttention Encoder::attention_of(const EncoderBatch& batch) const {
 Tensor Encoder::feed_forward(const Layer& w, const Tensor& h) const {
   if (w.experts != nullptr) return (*w.experts)(h);
   const auto f = [&](const Tensor& x) { return llm::activated(config_.activation, x); };
-  return w.ffn_down(config_.gated ? f(w.ffn_gate(h)) * w.ffn_up(h) : f(w.ffn_up(h)));
+  return (*w.ffn_down)(config_.gated ? f((*w.ffn_gate)(h)) * (*w.ffn_up)(h) : f((*w.ffn_up)(h)));
 }
 
 // Either the norms before the blocks or those after the sums are there.
 Tensor Encoder::layer(const Layer& w, const Tensor& x, const EncoderBatch& batch,
                       EncoderAttention attention) const {  // x [T, C]
   const Tensor h = normalized(w.attn_norm, x);
-  Tensor q = heads(w.attn_q(h), w.attn_q_norm);  // [T, H, D]
-  Tensor k = heads(w.attn_k(h), w.attn_k_norm);  // [T, G, D]
-  const Tensor v = heads(w.attn_v(h), {});       // [T, G, D]
+  Tensor q = heads((*w.attn_q)(h), w.attn_q_norm);  // [T, H, D]
+  Tensor k = heads((*w.attn_k)(h), w.attn_k_norm);  // [T, G, D]
+  const Tensor v = heads((*w.attn_v)(h), {});       // [T, G, D]
   if (config_.rotated) {
     const Rope& turns = w.kind.local_rope ? local_rope_ : rope_;
     q = rope(q, batch.positions, turns.inverse_frequencies, turns.options);
@@ -205,7 +205,7 @@ Tensor Encoder::layer(const Layer& w, const Tensor& x, const EncoderBatch& batch
   }
   attention.window = w.kind.window;
   const Tensor mixed = attend(batch, q, k, v, attention);  // [T, H·D]
-  const Tensor stream = normalized(w.attn_output_norm, x + w.attn_output(mixed));
+  const Tensor stream = normalized(w.attn_output_norm, x + (*w.attn_output)(mixed));
   return normalized(w.layer_output_norm, stream + feed_forward(w, normalized(w.ffn_norm, stream)));
 }
 
@@ -276,18 +276,19 @@ Tensor Encoder::pooled(const EncoderBatch& batch, const Tensor& states, Pooling 
     case Pooling::kRank:
       throw std::logic_error("no pooling");
   }
-  return projection_.weight.defined() ? projection_(x) : x;
+  return projection_ != nullptr ? (*projection_)(x) : x;
 }
 
 void Encoder::classify_by(std::span<const int32_t> tokens) {
   const Tensor ids = token_embd_.device()->upload(DType::i32, Shape{std::ssize(tokens)}, tokens.data());
-  cls_output_.weight = embedding(output_.weight.defined() ? output_.weight : token_embd_, ids);  // [labels, C]
-  eval(std::span(&cls_output_.weight, 1));
+  Tensor rows = embedding(output_ != nullptr ? output_->weight : token_embd_, ids);  // [labels, C]
+  eval(std::span(&rows, 1));
+  cls_output_ = std::make_shared<nn::Linear>(rows);
 }
 
 Tensor Encoder::scores(const Tensor& pooled) const {
-  const Tensor x = cls_.weight.defined() ? llm::activated(config_.head.activation, cls_(pooled)) : pooled;
-  return cls_output_(normalized(cls_norm_, x));
+  const Tensor x = cls_ != nullptr ? llm::activated(config_.head.activation, (*cls_)(pooled)) : pooled;
+  return (*cls_output_)(normalized(cls_norm_, x));
 }
 
 }  // namespace gabbro::encoder

@@ -38,17 +38,17 @@ class Encoder {
   struct Layer {
     EncoderLayer kind;
     Norm attn_norm;                                 // [C]
-    nn::Projection attn_q;                          // [H·D, C]
-    nn::Projection attn_k;                          // [G·D, C]
-    nn::Projection attn_v;                          // [G·D, C]
+    std::shared_ptr<nn::Linear> attn_q;             // [H·D, C]
+    std::shared_ptr<nn::Linear> attn_k;             // [G·D, C]
+    std::shared_ptr<nn::Linear> attn_v;             // [G·D, C]
     Norm attn_q_norm;                               // [D] or [H·D]
     Norm attn_k_norm;                               // [D] or [G·D]
-    nn::Projection attn_output;                     // [C, H·D]
+    std::shared_ptr<nn::Linear> attn_output;        // [C, H·D]
     Norm attn_output_norm;                          // [C]
     Norm ffn_norm;                                  // [C]
-    nn::Projection ffn_gate;                        // [F, C]
-    nn::Projection ffn_up;                          // [F, C]
-    nn::Projection ffn_down;                        // [C, F]
+    std::shared_ptr<nn::Linear> ffn_gate;           // [F, C]
+    std::shared_ptr<nn::Linear> ffn_up;             // [F, C]
+    std::shared_ptr<nn::Linear> ffn_down;           // [C, F]
     std::shared_ptr<const EncoderExperts> experts;  // instead of these three; or null
     Norm layer_output_norm;                         // [C]
   };
@@ -81,11 +81,11 @@ class Encoder {
   Tensor slopes_;        // f32 [H]
   std::vector<Layer> layers_;
   Norm output_norm_;
-  nn::Projection projection_;  // [P, C], of pooled states; or undefined
-  nn::Projection output_;      // [V, C] of a language model with a separate head
-  nn::Projection cls_;         // [C, C]
+  std::shared_ptr<nn::Linear> projection_;  // [P, C], of pooled states; or undefined
+  std::shared_ptr<nn::Linear> output_;      // [V, C] of a language model with a separate head
+  std::shared_ptr<nn::Linear> cls_;         // [C, C]
   Norm cls_norm_;
-  nn::Projection cls_output_;  // [labels, C]
+  std::shared_ptr<nn::Linear> cls_output_;  // [labels, C]
 };
 
 // ALiBi's slopes for any number of heads (Press et al. 2022; its code has the case of no power of 2).

@@ -7,11 +7,14 @@ namespace gabbro::encoder {
 EncoderExperts::EncoderExperts(const EncoderConfig& config, WeightSource& weights, const std::string& prefix)
     : activation_(config.activation), experts_(config.shape.experts), used_(config.shape.experts_used) {
   const int64_t c = config.shape.embedding, f = config.shape.feed_forward;
-  ffn_gate_inp_ = weights.matrix_f32(prefix + "ffn_gate_inp.weight", {experts_, c});
+  ffn_gate_inp_ = weights.tensor(prefix + "ffn_gate_inp.weight", {experts_, c});
   ffn_up_exps_ =
-      weights.experts(prefix + "ffn_up_exps.weight", {.experts = experts_, .rows = f, .columns = c, .used = used_});
-  ffn_down_exps_ = weights.experts(prefix + "ffn_down_exps.weight",
-                                   {.experts = experts_, .rows = c, .columns = f, .used = used_, .transposed = true});
+      weights.experts(prefix + "ffn_up_exps.weight", {.experts = experts_, .rows = f, .columns = c, .used = used_})
+          .matrix;
+  ffn_down_exps_ = weights
+                       .experts(prefix + "ffn_down_exps.weight",
+                                {.experts = experts_, .rows = c, .columns = f, .used = used_, .transposed = true})
+                       .matrix;
   if (config.experts_bias) ffn_exps_b_ = weights.vector(prefix + "ffn_exps_b.weight", c);
 }
 

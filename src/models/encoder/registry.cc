@@ -60,7 +60,7 @@ const Family& family_of(const Checkpoint& checkpoint) {
 }
 
 std::unique_ptr<Encoder> load_encoder(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
-                                      const llm::LoadModelOptions& options) {
+                                      const llm::WeightOptions& options) {
   const Family& family = family_of(checkpoint);
   llm::CheckpointWeights weights(checkpoint, family.names, device, options);
   return std::make_unique<Encoder>(family.read_config(checkpoint), weights);

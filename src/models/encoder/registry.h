@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "src/models/encoder/encoder.h"
-#include "src/models/weights/weights.h"
+#include "src/models/weights/checkpoint_weights.h"
 
 namespace gabbro::llm {
 struct GgufFields;  // src/models/llm/gguf_fields.h
@@ -31,6 +31,6 @@ const Family& family_of(const Checkpoint& checkpoint);    // throws bad_input th
 
 // The encoder of a checkpoint on a device. Throws bad_input that names the file and the field or the tensor.
 std::unique_ptr<Encoder> load_encoder(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
-                                      const llm::LoadModelOptions& options);
+                                      const llm::WeightOptions& options);
 
 }  // namespace gabbro::encoder

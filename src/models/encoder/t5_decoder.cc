@@ -18,13 +18,13 @@ T5Decoder::T5Decoder(EncoderConfig config, bool scaled, WeightSource& weights, D
   const ModelShape& s = config_.shape;
   config_.buckets.both_directions = false;
   token_embd_ = weights.matrix("token_embd.weight", {s.vocabulary, s.embedding});
-  bias_buckets_ = weights.matrix_f32("dec.blk.0.attn_rel_b.weight", {config_.buckets.count, s.heads});
+  bias_buckets_ = weights.tensor("dec.blk.0.attn_rel_b.weight", {config_.buckets.count, s.heads});
   for (int64_t i = 0; i < s.layers; ++i) layers_.push_back(load_layer(weights, i));
   output_norm_ = weights.vector("dec.output_norm.weight", s.embedding);
   if (weights.has("output.weight")) {
     output_ = weights.linear("output", {s.vocabulary, s.embedding});
   } else {
-    output_.weight = token_embd_;
+    output_ = std::make_shared<nn::Linear>(token_embd_);
   }
 }
 
@@ -60,16 +60,16 @@ Tensor by_head(const Tensor& rows) { return permute(rows, {1, 0, 2}); }  // [n, 
 
 // Each token attends to all of the encoder's states: x [T, C], states [S, C] -> [T, C].
 Tensor T5Decoder::attend_to_text(const Attention& w, const Tensor& x, const Tensor& states) const {
-  const Tensor mixed = scaled_dot_product_attention(by_head(heads(w.q(x))), by_head(heads(w.k(states))),
-                                                    by_head(heads(w.v(states))), {.scale = 1.0});  // [H, T, D]
-  return w.o(reshape(permute(mixed, {1, 0, 2}), Shape{x.shape()[0], mixed.shape()[0] * mixed.shape()[2]}));
+  const Tensor mixed = scaled_dot_product_attention(by_head(heads((*w.q)(x))), by_head(heads((*w.k)(states))),
+                                                    by_head(heads((*w.v)(states))), {.scale = 1.0});  // [H, T, D]
+  return (*w.o)(reshape(permute(mixed, {1, 0, 2}), Shape{x.shape()[0], mixed.shape()[0] * mixed.shape()[2]}));
 }
 
 Tensor T5Decoder::layer(const Layer& w, Tensor x, const EncoderBatch& batch, const EncoderAttention& bias,
                         const Tensor& states) const {  // x [T, C]
   const auto norm = [&](const Tensor& weight, const Tensor& of) { return rms_norm(of, weight, config_.norm_epsilon); };
   Tensor h = norm(w.own.norm, x);
-  x = x + w.own.o(attend(batch, heads(w.own.q(h)), heads(w.own.k(h)), heads(w.own.v(h)), bias));
+  x = x + (*w.own.o)(attend(batch, heads((*w.own.q)(h)), heads((*w.own.k)(h)), heads((*w.own.v)(h)), bias));
   x = x + attend_to_text(w.cross, norm(w.cross.norm, x), states);
   return x + feed_forward(w, x);
 }
@@ -77,12 +77,12 @@ Tensor T5Decoder::layer(const Layer& w, Tensor x, const EncoderBatch& batch, con
 Tensor T5Decoder::feed_forward(const Layer& w, const Tensor& x) const {
   const Tensor h = rms_norm(x, w.ffn_norm, config_.norm_epsilon);
   const auto f = [&](const Tensor& of) { return llm::activated(config_.activation, of); };
-  return w.ffn_down(config_.gated ? f(w.ffn_gate(h)) * w.ffn_up(h) : f(w.ffn_up(h)));
+  return (*w.ffn_down)(config_.gated ? f((*w.ffn_gate)(h)) * (*w.ffn_up)(h) : f((*w.ffn_up)(h)));
 }
 
 Tensor T5Decoder::head(const Tensor& x) const {
   const Tensor h = rms_norm(x, output_norm_, config_.norm_epsilon);
-  return output_(scaled_ ? h * scalar(h.device(), 1 / std::sqrt(static_cast<double>(config_.shape.embedding))) : h);
+  return (*output_)(scaled_ ? h * scalar(h.device(), 1 / std::sqrt(static_cast<double>(config_.shape.embedding))) : h);
 }
 
 Tensor T5Decoder::forward(const EncoderBatch& batch, const Tensor& states) const {
@@ -140,8 +140,8 @@ Tensor decoded(const KvNumbers& numbers) { return kv_decode(numbers, 2); }
 T5State T5Decoder::begin(const Tensor& states, const std::atomic<bool>* cancel) const {
   T5State state;
   for (const Layer& w : layers_) {
-    state.text_keys.push_back(kv_encode(by_head(heads(w.cross.k(states))), kv_type_));
-    state.text_values.push_back(kv_encode(by_head(heads(w.cross.v(states))), kv_type_));
+    state.text_keys.push_back(kv_encode(by_head(heads((*w.cross.k)(states))), kv_type_));
+    state.text_values.push_back(kv_encode(by_head(heads((*w.cross.v)(states))), kv_type_));
   }
   std::vector<Tensor> all;
   add_tensors(state.text_keys, all);
@@ -173,14 +173,14 @@ Tensor T5Decoder::step(T5State& state, int32_t token, const std::atomic<bool>* c
   const auto attended = [&](const Attention& w, const Tensor& h, const Tensor& k, const Tensor& v,
                             const Tensor& added) {
     const Tensor mixed =
-        scaled_dot_product_attention(by_head(heads(w.q(h))), k, v, {.mask = added, .scale = 1.0});  // [H, 1, D]
-    return w.o(reshape(mixed, Shape{1, width}));
+        scaled_dot_product_attention(by_head(heads((*w.q)(h))), k, v, {.mask = added, .scale = 1.0});  // [H, 1, D]
+    return (*w.o)(reshape(mixed, Shape{1, width}));
   };
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Layer& w = layers_[i];
     Tensor h = rms_norm(x, w.own.norm, config_.norm_epsilon);
-    next.keys[i] = with_token(here, kv_encode(by_head(heads(w.own.k(h))), kv_type_), next.keys[i]);
-    next.values[i] = with_token(here, kv_encode(by_head(heads(w.own.v(h))), kv_type_), next.values[i]);
+    next.keys[i] = with_token(here, kv_encode(by_head(heads((*w.own.k)(h))), kv_type_), next.keys[i]);
+    next.values[i] = with_token(here, kv_encode(by_head(heads((*w.own.v)(h))), kv_type_), next.values[i]);
     x = x + attended(w.own, h, decoded(next.keys[i]), decoded(next.values[i]), mask);
     h = rms_norm(x, w.cross.norm, config_.norm_epsilon);
     x = x + attended(w.cross, h, decoded(next.text_keys[i]), decoded(next.text_values[i]), Tensor());
@@ -218,8 +218,8 @@ T5DecoderConfig read_t5_decoder(const Checkpoint& checkpoint) {
   return read;
 }
 
-T5Model load_t5(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
-                const llm::LoadModelOptions& options, DType kv_type) {
+T5Model load_t5(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device, const llm::WeightOptions& options,
+                DType kv_type) {
   const T5DecoderConfig read = read_t5_decoder(checkpoint);
   const llm::ModelShape& shape = read.config.shape;
   const nn::CacheLayer cached{.heads = shape.heads, .dimension = shape.head_dimension};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/models/encoder/encoder.h"
+#include "src/models/weights/checkpoint_weights.h"
 #include "src/ops/kv_type.h"
 
 namespace gabbro::encoder {
@@ -31,17 +32,17 @@ class T5Decoder {
 
  private:
   struct Attention {
-    Tensor norm;          // [C]
-    nn::Projection q;     // [H·D, C]
-    nn::Projection k, v;  // [H·D, C]
-    nn::Projection o;     // [C, H·D]
+    Tensor norm;                       // [C]
+    std::shared_ptr<nn::Linear> q;     // [H·D, C]
+    std::shared_ptr<nn::Linear> k, v;  // [H·D, C]
+    std::shared_ptr<nn::Linear> o;     // [C, H·D]
   };
   struct Layer {
     Attention own, cross;
-    Tensor ffn_norm;          // [C]
-    nn::Projection ffn_gate;  // [F, C]
-    nn::Projection ffn_up;    // [F, C]
-    nn::Projection ffn_down;  // [C, F]
+    Tensor ffn_norm;                       // [C]
+    std::shared_ptr<nn::Linear> ffn_gate;  // [F, C]
+    std::shared_ptr<nn::Linear> ffn_up;    // [F, C]
+    std::shared_ptr<nn::Linear> ffn_down;  // [C, F]
   };
 
   Attention load_attention(WeightSource& weights, const std::string& prefix) const;
@@ -59,8 +60,8 @@ class T5Decoder {
   Tensor token_embd_;    // [V, C]
   Tensor bias_buckets_;  // f32 [buckets, H]
   std::vector<Layer> layers_;
-  Tensor output_norm_;     // [C]
-  nn::Projection output_;  // [V, C]
+  Tensor output_norm_;                  // [C]
+  std::shared_ptr<nn::Linear> output_;  // [V, C]
 };
 
 // The decoder's configuration, as T5Decoder takes it. Throws bad_input for a checkpoint without a decoder.
@@ -79,7 +80,7 @@ struct T5Model {
   std::unique_ptr<T5Decoder> decoder;
   int32_t start_token = 0;  // that the decoder begins with
 };
-T5Model load_t5(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
-                const llm::LoadModelOptions& options, DType kv_type = DType::f32);
+T5Model load_t5(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device, const llm::WeightOptions& options,
+                DType kv_type = DType::f32);
 
 }  // namespace gabbro::encoder

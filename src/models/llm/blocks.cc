@@ -35,9 +35,8 @@ FeedForward::FeedForward(const DecoderConfig& config, WeightSource& weights, con
     ffn_up_ = weights.linear(prefix + "ffn_up", {s.feed_forward, s.embedding}, of_up);
   } else {  // both in one matrix, the gate first
     const int64_t f = s.feed_forward;
-    ffn_gate_ = weights.linear(prefix + "ffn_up", {.rows = 2 * f, .columns = s.embedding, .count = f}, theirs);
-    ffn_up_ =
-        weights.linear(prefix + "ffn_up", {.rows = 2 * f, .columns = s.embedding, .first = f, .count = f}, theirs);
+    ffn_gate_ = weights.linear(prefix + "ffn_up", {.rows = 2 * f, .columns = s.embedding, .row_range = {0, f}}, theirs);
+    ffn_up_ = weights.linear(prefix + "ffn_up", {.rows = 2 * f, .columns = s.embedding, .row_range = {f, f}}, theirs);
   }
   ffn_down_ =
       weights.linear(prefix + "ffn_down", {s.embedding, s.feed_forward}, with_factor(config.factors.ffn_down, theirs));
@@ -53,10 +52,10 @@ Tensor FeedForward::activated(const Tensor& x) const {
 
 Tensor FeedForward::operator()(const Tensor& h, const Step& step) const {
   if (mixture_) return (*mixture_)(h);
-  const Tensor up = step.noted("ffn_up", ffn_up_(h));  // [T, F]
-  if (!gated_) return ffn_down_(step.noted("ffn_activation", activated(up)));
-  const Tensor gate = step.noted("ffn_gate", ffn_gate_(h));  // [T, F]
-  return ffn_down_(step.noted("ffn_activation", activated(gate) * up));
+  const Tensor up = step.noted("ffn_up", (*ffn_up_)(h));  // [T, F]
+  if (!gated_) return (*ffn_down_)(step.noted("ffn_activation", activated(up)));
+  const Tensor gate = step.noted("ffn_gate", (*ffn_gate_)(h));  // [T, F]
+  return (*ffn_down_)(step.noted("ffn_activation", activated(gate) * up));
 }
 
 }  // namespace gabbro::llm

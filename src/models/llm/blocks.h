@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/models/llm/decoder_config.h"
+#include "src/models/llm/step.h"
 #include "src/models/llm/mixture.h"
 
 namespace gabbro::llm {
@@ -32,9 +33,9 @@ class FeedForward {
   Activation activation_;
   Xielu xielu_;
   bool gated_;
-  nn::Projection ffn_gate_;                 // [F, C]
-  nn::Projection ffn_up_;                   // [F, C]
-  nn::Projection ffn_down_;                 // [C, F]
+  std::shared_ptr<nn::Linear> ffn_gate_;    // [F, C]
+  std::shared_ptr<nn::Linear> ffn_up_;      // [F, C]
+  std::shared_ptr<nn::Linear> ffn_down_;    // [C, F]
   std::shared_ptr<const Mixture> mixture_;  // instead of these three; or null
 };
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/models/llm/model.h"
+#include "src/models/llm/model_shape.h"
 
 namespace gabbro::llm {
 

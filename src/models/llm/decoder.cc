@@ -8,6 +8,7 @@
 #include "src/backend/device.h"
 #include "src/backend/stream.h"
 #include "src/base/error.h"
+#include "src/models/weights/host_block_weights.h"
 
 namespace gabbro::llm {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 // Divisors of the rotary frequencies [R/2] in a tensor of a GGUF file.
 std::vector<float> divisors_in_file(const Checkpoint& checkpoint, WeightSource& weights, const ModelRope& rope,
                                     const std::string& name) {
-  std::vector<float> divisors = weights.host_vector(name, rope.dimensions / 2);
+  std::vector<float> divisors = weights.values(name, {rope.dimensions / 2});
   if (std::ranges::any_of(divisors, [](float divisor) { return divisor <= 0; }))
     throw bad_input("{}: tensor '{}' has values that are not above 0; the file is damaged", checkpoint.path(), name);
   return divisors;
@@ -69,7 +70,7 @@ Decoder::Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSourc
   if (has_head) {
     output_ = weights.linear("output", {s.vocabulary, s.embedding}, with_factor(config_.factors.output));
   } else {
-    output_.weight = token_embd_;
+    output_ = std::make_shared<nn::Linear>(token_embd_);
   }
 }
 
@@ -108,13 +109,21 @@ Decoder::Layer Decoder::load_layer(WeightSource& weights, int64_t index, const M
   if (config_.shape.feed_forward == 0) return layer;
   if (before && !config_.shared_norm) layer.ffn_norm = load_norm(config_, weights, prefix + config_.ffn_norm_name, c);
   layer.block = std::make_shared<FeedForward>(config_, weights, prefix, index);
-  if (const WeightSource::OnHost on_host = weights.on_host(prefix); on_host.weights != nullptr) {
-    layer.host_block = std::make_shared<FeedForward>(config_, *on_host.weights, prefix, index);
-    layer.host = on_host.device;
-    layer.host_tokens = on_host.tokens;
-  }
   if (after) layer.post_ffw_norm = load_norm(config_, weights, prefix + "post_ffw_norm", c);
   return layer;
+}
+
+void Decoder::add_host_blocks(HostBlockWeights& host) {
+  for (int64_t i = 0; i < config_.shape.layers; ++i) {
+    Layer& layer = layers_[static_cast<size_t>(i)];
+    if (layer.block == nullptr) continue;
+    const std::string prefix = fmt::format("blk.{}.", i);
+    const HostBlockWeights::Block block = host.take(prefix);
+    if (block.weights == nullptr) continue;
+    layer.host_block = std::make_shared<FeedForward>(config_, *block.weights, prefix, i);
+    layer.host = block.device;
+    layer.host_tokens = block.tokens;
+  }
 }
 
 bool Decoder::takes_copies() const {
@@ -200,7 +209,7 @@ Tensor Decoder::layer(int64_t index, const Tensor& x, const Step& step, const nn
 }
 
 Tensor Decoder::head(const Tensor& x) const {
-  const Tensor logits = output_(normalized(config_, output_norm_, x));  // [R, V]
+  const Tensor logits = (*output_)(normalized(config_, output_norm_, x));  // [R, V]
   return softcapped(scaled(logits, config_.logit_scale), config_.logit_softcap);
 }
 

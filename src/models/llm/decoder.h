@@ -22,6 +22,7 @@ class Decoder : public LanguageModel {
   const ModelShape& shape() const override { return config_.shape; }
   std::vector<nn::CacheLayer> cache_spec() const override;
   Tensor forward(const Step& step, const nn::KvCache& cache) const override;
+  void add_host_blocks(HostBlockWeights& host) override;
   bool has_stages() const override { return true; }
   bool takes_copies() const override;
   Tensor embed(const Step& step) const override;
@@ -60,8 +61,8 @@ class Decoder : public LanguageModel {
   Norm token_embd_norm_;                    // [C], or none
   Tensor position_embd_;                    // [context, C]
   std::vector<Layer> layers_;
-  Norm output_norm_;       // [C]
-  nn::Projection output_;  // [V, C]; the token embeddings again where the file has no own head
+  Norm output_norm_;                    // [C]
+  std::shared_ptr<nn::Linear> output_;  // [V, C]; the token embeddings again where the file has no own head
 };
 
 // The entry of a family whose configuration is read by `read_config`.

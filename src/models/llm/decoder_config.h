@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "src/models/config/rope_config.h"
-#include "src/models/llm/model.h"
-#include "src/models/weights/weights.h"
+#include "src/models/llm/model_shape.h"
+#include "src/models/weights/weight_source.h"
 
 namespace gabbro::llm {
 

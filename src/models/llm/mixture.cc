@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "gabbro/ops/experts.h"
-#include "src/models/weights/input_squares.h"
 
 namespace gabbro::llm {
 namespace {
@@ -25,9 +24,7 @@ Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::
     : config_(config.mixture),
       activation_(config.activation),
       experts_(config.shape.experts),
-      used_(config.shape.experts_used),
-      observer_(weights.observer()),
-      prefix_(prefix) {
+      used_(config.shape.experts_used) {
   const ModelShape& s = config.shape;
   const auto experts = [&](const char* name, int64_t rows, int64_t columns, int part) {
     return weights.experts(prefix + name, {.experts = s.experts,
@@ -46,16 +43,16 @@ Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::
       theirs.shape = {s.experts, 2 * columns};
       theirs.element = [=](int64_t i) { return 2 * i + part; };
     }
-    return weights.matrix_f32(prefix + name, {s.experts, columns}, theirs);
+    return weights.tensor(prefix + name, {s.experts, columns}, theirs);
   };
-  ffn_gate_inp_ = weights.matrix_f32(prefix + "ffn_gate_inp.weight", {s.experts, s.embedding});
+  ffn_gate_inp_ = weights.tensor(prefix + "ffn_gate_inp.weight", {s.experts, s.embedding});
   if (config_.router_bias) ffn_gate_inp_b_ = weights.vector(prefix + "ffn_gate_inp.bias", s.experts);
   if (const std::string bias = prefix + "exp_probs_b.bias"; config_.choice_bias && weights.has(bias))
     exp_probs_b_ = weights.vector(bias, s.experts, {.one_row = config_.choice_bias_in_row});
   if (config.gated) ffn_gate_exps_ = experts("ffn_gate_exps.weight", s.expert_feed_forward, s.embedding, 0);
   ffn_up_exps_ = experts("ffn_up_exps.weight", s.expert_feed_forward, s.embedding, config.gated ? 1 : 0);
   ffn_down_exps_ = experts("ffn_down_exps.weight", s.embedding, s.expert_feed_forward, 0);
-  slots_ = weights.expert_slots(prefix);
+  slots_ = ffn_down_exps_.slots;
   ffn_gate_exps_b_ = biases("ffn_gate_exps.bias", s.expert_feed_forward, 2, 0);
   ffn_up_exps_b_ = biases("ffn_up_exps.bias", s.expert_feed_forward, 2, 1);
   ffn_down_exps_b_ = biases("ffn_down_exps.bias", s.embedding, 1, 0);
@@ -138,26 +135,26 @@ Tensor Mixture::gated(const Tensor& gate, const Tensor& up) const {
   return factor * (held * sigmoid(held * number(config_.swish.alpha)));
 }
 
-Tensor Mixture::of_experts(const char* name, const Tensor& x, const Tensor& weight, const Choice& of) const {
-  if (observer_ != nullptr) observer_->add_experts(prefix_ + name, x, of.ids, experts_);
-  return expert_linear(x, weight, of.slots, of.count);
+Tensor Mixture::of_experts(const Tensor& x, const ExpertWeights& weights, const Choice& of) const {
+  if (weights.observe) weights.observe(x, of.ids);
+  return expert_linear(x, weights.matrix, of.slots, of.count);
 }
 
 // h [T, C] -> [T, U, C], weighted.
 Tensor Mixture::run_experts(const Tensor& h, const Choice& of) const {
-  if (!ffn_gate_exps_.defined()) {
-    const Tensor up = of_experts("ffn_up_exps.weight", h, ffn_up_exps_, of);  // [T, U, F]
-    return of_experts("ffn_down_exps.weight", activated(activation_, up), ffn_down_exps_, of) * of.weights;
+  if (!ffn_gate_exps_.matrix.defined()) {
+    const Tensor up = of_experts(h, ffn_up_exps_, of);  // [T, U, F]
+    return of_experts(activated(activation_, up), ffn_down_exps_, of) * of.weights;
   }
-  Tensor gate = of_experts("ffn_gate_exps.weight", h, ffn_gate_exps_, of);  // [T, U, F]
-  Tensor up = of_experts("ffn_up_exps.weight", h, ffn_up_exps_, of);        // [T, U, F]
-  if (config_.scaled_inputs) {                                              // as if h had been scaled
+  Tensor gate = of_experts(h, ffn_gate_exps_, of);  // [T, U, F]
+  Tensor up = of_experts(h, ffn_up_exps_, of);      // [T, U, F]
+  if (config_.scaled_inputs) {                      // as if h had been scaled
     gate = gate * of.weights;
     up = up * of.weights;
   }
   gate = with_bias(gate, ffn_gate_exps_b_, of.ids);
   up = with_bias(up, ffn_up_exps_b_, of.ids);
-  const Tensor down = of_experts("ffn_down_exps.weight", gated(gate, up), ffn_down_exps_, of);
+  const Tensor down = of_experts(gated(gate, up), ffn_down_exps_, of);
   const Tensor each = with_bias(down, ffn_down_exps_b_, of.ids);
   return config_.scaled_inputs ? each : each * of.weights;
 }
@@ -171,10 +168,11 @@ Tensor Mixture::routed(const Tensor& h, const Routing& routing) const {
 
 Tensor Mixture::operator()(const Tensor& h) const {
   const Tensor routed = this->routed(h, route(linear(h, ffn_gate_inp_, ffn_gate_inp_b_)));
-  if (!ffn_down_shexp_.weight.defined()) return routed;
-  const Tensor up = ffn_up_shexp_(h);  // [T, S]
-  const bool has_gate = ffn_gate_shexp_.weight.defined();
-  Tensor shared = ffn_down_shexp_(has_gate ? gated(ffn_gate_shexp_(h), up) : activated(activation_, up));  // [T, C]
+  if (ffn_down_shexp_ == nullptr) return routed;
+  const Tensor up = (*ffn_up_shexp_)(h);  // [T, S]
+  const bool has_gate = ffn_gate_shexp_ != nullptr;
+  Tensor shared =
+      (*ffn_down_shexp_)(has_gate ? gated((*ffn_gate_shexp_)(h), up) : activated(activation_, up));  // [T, C]
   if (ffn_gate_inp_shexp_.defined())
     shared = shared * sigmoid(linear(h, reshape(ffn_gate_inp_shexp_, Shape{1, h.shape()[1]})));
   return routed + shared;

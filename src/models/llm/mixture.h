@@ -6,6 +6,7 @@
 
 #include "src/models/config/config_reader.h"
 #include "src/models/llm/decoder_config.h"
+#include "src/models/weights/streamed_weights.h"
 
 namespace gabbro::llm {
 
@@ -82,7 +83,7 @@ class Mixture {
   Tensor run_pairs(const Tensor& h, const Choice& all, const std::vector<int32_t>& pairs,
                    const std::vector<int32_t>& at) const;
   Tensor gated(const Tensor& gate, const Tensor& up) const;
-  Tensor of_experts(const char* name, const Tensor& x, const Tensor& weight, const Choice& of) const;
+  Tensor of_experts(const Tensor& x, const ExpertWeights& weights, const Choice& of) const;
   Tensor with_bias(const Tensor& y, const Tensor& bias, const Tensor& ids) const;
 
   MixtureConfig config_;
@@ -92,18 +93,16 @@ class Mixture {
   Tensor ffn_gate_inp_;                     // [E, C]
   Tensor ffn_gate_inp_b_;                   // [E] or undefined
   Tensor exp_probs_b_;                      // [E] or undefined
-  Tensor ffn_gate_exps_;                    // [E·F, C]
-  Tensor ffn_up_exps_;                      // [E·F, C]
-  Tensor ffn_down_exps_;                    // [E·C, F]
+  ExpertWeights ffn_gate_exps_;             // [E·F, C]
+  ExpertWeights ffn_up_exps_;               // [E·F, C]
+  ExpertWeights ffn_down_exps_;             // [E·C, F]
   Tensor ffn_gate_exps_b_, ffn_up_exps_b_;  // [E, F] or undefined
   Tensor ffn_down_exps_b_;                  // [E, C] or undefined
-  std::shared_ptr<InputSquares> observer_;  // mostly null
-  std::string prefix_;
   // The shared expert; undefined: there is none.
-  Tensor ffn_gate_inp_shexp_;      // [C] or undefined
-  nn::Projection ffn_gate_shexp_;  // [S, C]
-  nn::Projection ffn_up_shexp_;    // [S, C]
-  nn::Projection ffn_down_shexp_;  // [C, S]
+  Tensor ffn_gate_inp_shexp_;                   // [C] or undefined
+  std::shared_ptr<nn::Linear> ffn_gate_shexp_;  // [S, C]
+  std::shared_ptr<nn::Linear> ffn_up_shexp_;    // [S, C]
+  std::shared_ptr<nn::Linear> ffn_down_shexp_;  // [C, S]
 };
 
 }  // namespace gabbro::llm

@@ -7,13 +7,16 @@
 #include <filesystem>
 #include <map>
 
+#include "src/base/error.h"
 #include "src/formats/gguf/ggml_type.h"
 #include "src/formats/gguf/gguf.h"
+#include "src/formats/quant/quant.h"
 #include "src/formats/random_file.h"
 #include "src/models/config/rope_config.h"
 #include "src/models/llm/gguf_fields.h"
 #include "src/models/llm/registry.h"
 #include "src/models/weights/counted_tensors.h"
+#include "src/models/weights/weight_list.h"
 
 namespace gabbro::llm {
 namespace {
@@ -160,14 +163,6 @@ void note_mixtures(const ModelPlan& plan, GgufFields& fields) {
   }
 }
 
-int64_t PlannedTensor::elements() const {
-  int64_t count = 1;
-  for (const int64_t dimension : shape) count *= dimension;
-  return count;
-}
-
-uint64_t PlannedTensor::bytes() const { return dtype_bytes(dtype, static_cast<size_t>(elements())); }
-
 uint64_t bytes_read(const ExpertsSize& experts, uint64_t bytes) {
   if (experts.experts == 0) return bytes;
   return bytes * static_cast<uint64_t>(experts.used) / static_cast<uint64_t>(experts.experts);
@@ -210,6 +205,26 @@ std::vector<PlannedTensor> planned_tensors(const ModelPlan& plan, const FileType
     tensors.push_back({tensor.name, tensor.shape, dtype, tensor.experts, asked});
   }
   return tensors;
+}
+
+Formats planned_formats(const Checkpoint& checkpoint, const FileType* type) {
+  Formats formats;
+  if (type == nullptr) return formats;
+  const auto require_no_importance = [&](bool needed) {
+    if (!needed) return;
+    throw Error(ErrorCode::kBadInput, fmt::format("--quantize {} needs an importance matrix", type->name),
+                "gabbro convert --imatrix makes a file with one");
+  };
+  require_no_importance(needs_importance(*type));
+  for (PlannedTensor& tensor : planned_tensors(plan_of(checkpoint), *type)) {
+    if (tensor.shape.size() < 2) continue;
+    require_no_importance(needs_importance(*type, tensor.name, tensor.dtype));
+    if (is_quantized(tensor.dtype) && quant_format(tensor.dtype).encode == nullptr)
+      throw Error(ErrorCode::kBadInput, fmt::format("there is no encoder for {}", dtype_name(tensor.dtype)),
+                  "choose another --quantize");
+    formats.emplace(tensor.name, std::move(tensor));
+  }
+  return formats;
 }
 
 Checkpoint random_checkpoint(const Blueprint& blueprint, const FileType& type, uint64_t seed) {

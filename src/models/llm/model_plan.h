@@ -6,8 +6,10 @@
 
 #include "src/formats/checkpoint.h"
 #include "src/formats/file_type.h"
+#include "src/models/kv_cache.h"
 #include "src/models/llm/blueprint.h"
-#include "src/models/weights/weights.h"
+#include "src/models/weights/planned_tensor.h"
+#include "src/models/weights/requested_tensor.h"
 
 namespace gabbro::llm {
 
@@ -35,6 +37,10 @@ inline constexpr const char* kEmbeddings = "token_embd.weight";
 
 // The tensors of a file of this type.
 std::vector<PlannedTensor> planned_tensors(const ModelPlan& plan, const FileType& type);
+
+// The formats that the checkpoint's matrices get in a file of this type; empty for null. Throws bad_input for a format
+// without an encoder, and for one that needs an importance matrix.
+Formats planned_formats(const Checkpoint& checkpoint, const FileType* type);
 
 // A model of random weights in memory (src/formats/random_file.h). Its activations stay finite and of the size of a
 // trained model's. It has no vocabulary: tokenizer.ggml.model is "none".

@@ -8,7 +8,11 @@
 #include "src/base/quote.h"
 #include "src/formats/gguf/gguf_parse.h"
 #include "src/models/config/config_reader.h"
-#include "src/models/weights/adapter.h"
+#include "src/models/llm/model_plan.h"
+#include "src/models/weights/adapted_weights.h"
+#include "src/models/weights/host_block_weights.h"
+#include "src/models/weights/observed_weights.h"
+#include "src/models/weights/streamed_source.h"
 
 namespace gabbro::llm {
 
@@ -194,14 +198,34 @@ Tensor LanguageModel::layer(int64_t, const Tensor&, const Step&, const nn::KvCac
 }
 Tensor LanguageModel::head(const Tensor&) const { throw std::logic_error("the model has no stages"); }
 
+void check_adapter(const Adapter& adapter, const Checkpoint& checkpoint) {
+  if (!adapter.architecture().empty()) check_adapter(adapter, family_of(checkpoint).architectures);
+}
+
 std::unique_ptr<LanguageModel> load_model(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
                                           const LoadModelOptions& options) {
   const Family& family = family_of(checkpoint);
   unused_layers(checkpoint, family.read_shape(checkpoint));
   for (const ScaledAdapter& one : options.adapters) check_adapter(*one.adapter, checkpoint);
-  CheckpointWeights weights(checkpoint, family.names, device, options);
-  std::unique_ptr<LanguageModel> model = family.build(checkpoint, weights, options.context);
-  weights.require_adapters_used();
+  WeightOptions stored{.check_values = options.check_weights,
+                       .quantize = planned_formats(checkpoint, options.quantize),
+                       .progress = options.progress};
+  if (options.streamed != nullptr) stored.resident_bytes = options.streamed->resident_bytes();
+
+  CheckpointWeights weights(checkpoint, family.names, device, stored);
+  std::optional<StreamedSource> streamed;
+  std::optional<AdaptedWeights> adapted;
+  std::optional<ObservedWeights> observed;
+  WeightSource* source = &weights;
+  if (options.streamed != nullptr) source = &streamed.emplace(weights, *options.streamed);
+  if (!options.adapters.empty()) source = &adapted.emplace(*source, family.names, options.adapters);
+  if (options.observer != nullptr) source = &observed.emplace(*source, options.observer);
+  std::unique_ptr<LanguageModel> model = family.build(checkpoint, *source, options.context);
+  if (adapted) adapted->require_used();
+  if (options.streamed != nullptr) {
+    HostBlockWeights host(checkpoint, family.names, *options.streamed, options.check_weights);
+    model->add_host_blocks(host);
+  }
   return model;
 }
 

@@ -5,7 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "src/models/weights/weights.h"
+#include "src/models/llm/model.h"
+#include "src/models/weights/adapter.h"
+#include "src/models/weights/weight_source.h"
 
 namespace gabbro::llm {
 
@@ -29,5 +31,7 @@ const Family* find_family(std::string_view architecture);  // null if there is n
 std::string unused_layers(const Checkpoint& checkpoint, const ModelShape& shape);
 const Family& family_of(const Checkpoint& checkpoint);  // throws bad_input that lists those that there are
 std::string known_architectures();                      // "llama, mistral, granite"
+// Throws bad_input where a GGUF adapter was made for another architecture than the checkpoint's.
+void check_adapter(const Adapter& adapter, const Checkpoint& checkpoint);
 
 }  // namespace gabbro::llm

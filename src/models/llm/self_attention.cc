@@ -12,7 +12,7 @@ SelfAttention::SelfAttention(const DecoderConfig& config, const LayerKind& kind,
     theirs.transposed = config_.transposed_linears;
     const auto rows = [&](int64_t first, int64_t count) {
       return weights.linear(prefix + "attn_qkv",
-                            {.rows = q_width + 2 * kv_width, .columns = s.embedding, .first = first, .count = count},
+                            {.rows = q_width + 2 * kv_width, .columns = s.embedding, .row_range = {first, count}},
                             theirs);
     };
     attn_q_ = rows(0, q_width);
@@ -44,8 +44,7 @@ void SelfAttention::load_qk_norms(WeightSource& weights, const std::string& pref
   const int64_t d = config_.shape.head_dimension;
   const auto load = [&](const std::string& name, int64_t heads) -> Norm {
     if (config_.qk_norm == QkNorm::kEachHead)
-      return {.weight = weights.matrix_f32(name + ".weight", {heads, d}, {.stacked = config_.stacked_norms}),
-              .bias = {}};
+      return {.weight = weights.tensor(name + ".weight", {heads, d}, {.stacked = config_.stacked_norms}), .bias = {}};
     return load_norm(config_, weights, name, config_.qk_norm == QkNorm::kAllHeads ? heads * d : d);
   };
   if (config_.qk_norm == QkNorm::kEachHead || config_.qk_norm == QkNorm::kUnweighted)
@@ -90,16 +89,16 @@ Tensor SelfAttention::tempered(const Tensor& q, const Tensor& positions) const {
 
 Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
   const TokenPositions places = at.places();
-  Tensor q = heads(attn_q_(h));  // [T, H, D]
-  Tensor gate;                   // the same
+  Tensor q = heads((*attn_q_)(h));  // [T, H, D]
+  Tensor gate;                      // the same
   if (config_.gated_attention) {
     const int64_t tokens = q.shape()[0], all = q.shape()[1] / 2, d = q.shape()[2];
     const Tensor both = reshape(q, Shape{tokens, all, 2 * d});
     q = slice(both, 2, 0, d);
     gate = reshape(slice(both, 2, d, d), Shape{tokens, all * d});
   }
-  Tensor k = heads(attn_k_(h));  // [T, G, D]
-  Tensor v = heads(attn_v_(h));  // [T, G, D]
+  Tensor k = heads((*attn_k_)(h));  // [T, G, D]
+  Tensor v = heads((*attn_v_)(h));  // [T, G, D]
   at.step.noted("attn_q", q);
   at.step.noted("attn_k", k);
   at.step.noted("attn_v", v);
@@ -139,7 +138,7 @@ Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
   mixed = reshape(mixed, Shape{h.shape()[0], mixed.shape()[1] * mixed.shape()[2]});  // [T, H·D]
   if (gate.defined()) mixed = mixed * sigmoid(gate);
   at.step.noted("attention", mixed);
-  return attn_output_(at.rows.defined() ? gather(mixed, at.rows) : mixed);
+  return (*attn_output_)(at.rows.defined() ? gather(mixed, at.rows) : mixed);
 }
 
 }  // namespace gabbro::llm

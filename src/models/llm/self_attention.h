@@ -29,14 +29,14 @@ class SelfAttention : public TokenMixer {
   LayerKind kind_;
   Rope rope_;
   // Fields are named as the tensors of GGUF files: blk.N.attn_q.weight and so on.
-  nn::Projection attn_q_;       // [H·D, C]
-  nn::Projection attn_k_;       // [G·D, C]
-  nn::Projection attn_v_;       // [G·D, C]
-  Norm attn_q_norm_;            // [D], [H·D] or [H, D]
-  Norm attn_k_norm_;            // [D], [G·D] or [G, D]
-  Tensor ones_;                 // [D], for norms whose weight is not [D]
-  Tensor attn_sinks_;           // [H] or undefined
-  nn::Projection attn_output_;  // [C, H·D]
+  std::shared_ptr<nn::Linear> attn_q_;       // [H·D, C]
+  std::shared_ptr<nn::Linear> attn_k_;       // [G·D, C]
+  std::shared_ptr<nn::Linear> attn_v_;       // [G·D, C]
+  Norm attn_q_norm_;                         // [D], [H·D] or [H, D]
+  Norm attn_k_norm_;                         // [D], [G·D] or [G, D]
+  Tensor ones_;                              // [D], for norms whose weight is not [D]
+  Tensor attn_sinks_;                        // [H] or undefined
+  std::shared_ptr<nn::Linear> attn_output_;  // [C, H·D]
   std::optional<LinearBiases> biases_;
 };
 

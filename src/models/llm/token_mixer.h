@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "src/models/llm/model.h"
-#include "src/models/weights/weights.h"
+#include "src/models/llm/step.h"
+#include "src/models/weights/weight_source.h"
 
 namespace gabbro::llm {
 

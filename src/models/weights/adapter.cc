@@ -15,7 +15,6 @@
 #include "src/formats/hugging_face/safetensors.h"
 #include "src/formats/quant/quant.h"
 #include "src/models/config/adapter_config.h"
-#include "src/models/llm/registry.h"
 
 namespace gabbro::llm {
 namespace {
@@ -157,7 +156,7 @@ Adapter Adapter::open(const std::string& path) {
   return adapter;
 }
 
-const AdapterPair* Adapter::find(std::span<const WeightName> names, const std::string& name, MatrixSize size,
+const AdapterPair* Adapter::find(std::span<const WeightName> names, const std::string& name, const MatrixSize& size,
                                  const TransformersLayout& theirs) const {
   std::string module = name;
   if (!strip_end(module, ".weight")) return nullptr;
@@ -214,12 +213,11 @@ size_t Adapter::digest() const {
   return digest;
 }
 
-void check_adapter(const Adapter& adapter, const Checkpoint& checkpoint) {
+void check_adapter(const Adapter& adapter, std::span<const std::string_view> architectures) {
   if (adapter.architecture().empty()) return;
-  const Family& family = family_of(checkpoint);
-  if (std::ranges::find(family.architectures, adapter.architecture()) != family.architectures.end()) return;
+  if (std::ranges::find(architectures, adapter.architecture()) != architectures.end()) return;
   throw bad_input("{}: general.architecture is {}, the model's is {}", adapter.path(), quote(adapter.architecture()),
-                  quote(family.architectures.front()));
+                  quote(architectures.front()));
 }
 
 std::pair<std::string, float> parse_adapter(const std::string& text) {

@@ -6,9 +6,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "src/models/weights/weights.h"
+#include "src/models/weights/transformers_layout.h"
+#include "src/models/weights/weight_shapes.h"
 
 namespace gabbro::llm {
 
@@ -35,7 +38,7 @@ class Adapter {
 
   // The pair of GGUF's matrix `name` ("blk.0.attn_q.weight"); null if there is none. Throws bad_input where its sizes
   // are not those of the model.
-  const AdapterPair* find(std::span<const WeightName> names, const std::string& name, MatrixSize size,
+  const AdapterPair* find(std::span<const WeightName> names, const std::string& name, const MatrixSize& size,
                           const TransformersLayout& theirs) const;
   // The row of the pair's `b` for row `row` of the matrix in GGUF's layout.
   int64_t stored_row(const TransformersLayout& theirs, int64_t row) const;
@@ -59,8 +62,9 @@ struct ScaledAdapter {
   std::shared_ptr<float> scale;
 };
 
-// Throws bad_input where a GGUF adapter was made for another architecture than the checkpoint's.
-void check_adapter(const Adapter& adapter, const Checkpoint& checkpoint);
+// Throws bad_input where a GGUF adapter was made for another architecture than these names of the model's, the first of
+// which is the usual one.
+void check_adapter(const Adapter& adapter, std::span<const std::string_view> architectures);
 
 // "PATH" or "PATH:SCALE", as --lora has it. A path that exists is taken as a whole.
 std::pair<std::string, float> parse_adapter(const std::string& text);

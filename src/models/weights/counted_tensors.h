@@ -5,7 +5,7 @@
 #include <string>
 
 #include "src/models/config/config_reader.h"
-#include "src/models/weights/weights.h"
+#include "src/models/weights/weight_names.h"
 
 namespace gabbro::llm {
 

@@ -1,8 +1,8 @@
 #include "src/models/weights/load_formats.h"
 
-#include "src/base/error.h"
-#include "src/formats/quant/quant.h"
-#include "src/models/llm/model_plan.h"
+#include "src/backend/device.h"
+#include "src/backend/memory_block.h"
+#include "src/models/weights/expert_tensors.h"
 
 namespace gabbro::llm {
 
@@ -10,26 +10,6 @@ std::optional<DType> new_format(const Formats& planned, const std::string& name,
   const auto found = planned.find(name);
   if (found == planned.end() || is_quantized(stored) || !is_quantized(found->second.dtype)) return {};
   return found->second.dtype;
-}
-
-Formats planned_formats(const Checkpoint& checkpoint, const FileType* type) {
-  Formats formats;
-  if (type == nullptr) return formats;
-  const auto require_no_importance = [&](bool needed) {
-    if (!needed) return;
-    throw Error(ErrorCode::kBadInput, fmt::format("--quantize {} needs an importance matrix", type->name),
-                "gabbro convert --imatrix makes a file with one");
-  };
-  require_no_importance(needs_importance(*type));
-  for (PlannedTensor& tensor : planned_tensors(plan_of(checkpoint), *type)) {
-    if (tensor.shape.size() < 2) continue;
-    require_no_importance(needs_importance(*type, tensor.name, tensor.dtype));
-    if (is_quantized(tensor.dtype) && quant_format(tensor.dtype).encode == nullptr)
-      throw Error(ErrorCode::kBadInput, fmt::format("there is no encoder for {}", dtype_name(tensor.dtype)),
-                  "choose another --quantize");
-    formats.emplace(tensor.name, std::move(tensor));
-  }
-  return formats;
 }
 
 size_t bytes_of_matrices(const Checkpoint& checkpoint, std::span<const WeightName> names, const Formats& planned,

@@ -5,7 +5,7 @@
 namespace gabbro::llm {
 
 MergedRows::MergedRows(std::span<const MergedAdapter> adapters, std::span<const WeightName> names,
-                       const std::string& name, MatrixSize size, const TransformersLayout& theirs)
+                       const std::string& name, const MatrixSize& size, const TransformersLayout& theirs)
     : theirs_(theirs) {
   for (const MergedAdapter& one : adapters) {
     if (const AdapterPair* const pair = one.adapter->find(names, name, size, theirs))

@@ -27,7 +27,7 @@ class MergedRows {
   MergedRows() = default;
   // `size` is the whole matrix. Throws bad_input where an adapter's matrix has other sizes.
   MergedRows(std::span<const MergedAdapter> adapters, std::span<const WeightName> names, const std::string& name,
-             MatrixSize size, const TransformersLayout& theirs);
+             const MatrixSize& size, const TransformersLayout& theirs);
 
   std::span<const Term> terms() const { return terms_; }
   // values[k] += scale · factor · Σ_r b[row][r] · a[r][k], for row `row` of GGUF's layout.

@@ -1,7 +1,6 @@
-// The list of the weights that a family asks for.
-#include <algorithm>
+#include "src/models/weights/weight_list.h"
 
-#include "src/models/weights/weights.h"
+#include <algorithm>
 
 namespace gabbro::llm {
 
@@ -10,17 +9,30 @@ void WeightList::add(RequestedTensor tensor) {
   if (!known) tensors_.push_back(std::move(tensor));
 }
 
-Tensor WeightList::matrix(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
+Tensor WeightList::matrix(const std::string& name, const MatrixSize& size, const TransformersLayout& theirs) {
   add({.name = name, .shape = {size.rows, size.columns}, .theirs = theirs});
   return {};
 }
 
-Tensor WeightList::matrix_f32(const std::string& name, MatrixSize size, const TransformersLayout& theirs) {
-  add({.name = name, .shape = {size.rows, size.columns}, .theirs = theirs, .in_f32 = true});
+std::shared_ptr<nn::Linear> WeightList::projection(const std::string& name, const MatrixSize& size,
+                                                   const TransformersLayout& theirs) {
+  return std::make_shared<nn::Linear>(matrix(name, size, theirs));
+}
+
+std::vector<float> WeightList::values(const std::string& name, const std::vector<int64_t>& shape,
+                                      const TransformersLayout& theirs) {
+  add({.name = name, .shape = shape, .theirs = theirs, .in_f32 = shape.size() > 1});
+  int64_t count = 1;
+  for (const int64_t length : shape) count *= length;
+  return std::vector<float>(static_cast<size_t>(count), 1.0f);
+}
+
+ExpertWeights WeightList::experts(const std::string& name, const ExpertsSize& size) {
+  add({.name = name, .shape = {size.experts, size.rows, size.columns}, .experts = size});
   return {};
 }
 
-Tensor WeightList::head_matrices(const std::string& name, const HeadMatrices& size, bool together) {
+Tensor WeightList::heads(const std::string& name, const HeadMatrices& size, bool together) {
   if (together) {
     add({.name = name, .shape = size.stored_shape()});
     std::ranges::find(tensors_, name, &RequestedTensor::name)->taken_out.push_back(size);
@@ -29,17 +41,5 @@ Tensor WeightList::head_matrices(const std::string& name, const HeadMatrices& si
   }
   return {};
 }
-
-Tensor WeightList::experts(const std::string& name, const ExpertsSize& size) {
-  add({.name = name, .shape = {size.experts, size.rows, size.columns}, .experts = size});
-  return {};
-}
-
-std::vector<float> WeightList::host_vector(const std::string& name, int64_t length, const TransformersLayout& theirs) {
-  add({.name = name, .shape = {length}, .theirs = theirs});
-  return std::vector<float>(static_cast<size_t>(length), 1.0f);
-}
-
-Tensor WeightList::upload(std::span<const float>) { return {}; }
 
 }  // namespace gabbro::llm

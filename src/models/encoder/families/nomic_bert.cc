@@ -1,7 +1,10 @@
 // Nomic's BERT: rotary positions and a gated feed-forward block, in the layout of Nomic's code and in that of
 // transformers; and its second one, whose block has no gate, and in every other layer experts.
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "src/base/error.h"
 #include "src/models/encoder/registry.h"
 
 namespace gabbro::encoder {

@@ -139,25 +139,25 @@ class Gemma3n : public LanguageModel {
 
  private:
   struct Layer {
-    Norm altup_router_norm;             // [C]
-    nn::Projection altup_router;        // [N, C]
-    nn::Projection altup_predict_coef;  // [N·N, N]
-    nn::Projection altup_correct_coef;  // [N, N]
-    Tensor altup_correct_scale;         // [C]
-    Norm attn_norm;                     // [C]
-    nn::Projection laurel_l, laurel_r;  // [rank, C], [C, rank]
-    Norm laurel_post_norm;              // [C]
-    nn::Projection attn_q;              // [H·D, C]
-    nn::Projection attn_k, attn_v;      // [G·D, C], of layers with their own
-    Norm attn_q_norm, attn_k_norm;      // [D]
-    nn::Projection attn_output;         // [C, H·D]
-    Norm post_attention_norm;           // [C]
-    Norm ffn_norm;                      // [C]
-    nn::Projection ffn_gate, ffn_up;    // [F, C]
-    nn::Projection ffn_down;            // [C, F]
-    Norm post_ffw_norm;                 // [C]
-    nn::Projection inp_gate, proj;      // [P, C], [C, P]
-    Norm post_norm;                     // [C]
+    Norm altup_router_norm;                          // [C]
+    std::shared_ptr<nn::Linear> altup_router;        // [N, C]
+    std::shared_ptr<nn::Linear> altup_predict_coef;  // [N·N, N]
+    std::shared_ptr<nn::Linear> altup_correct_coef;  // [N, N]
+    Tensor altup_correct_scale;                      // [C]
+    Norm attn_norm;                                  // [C]
+    std::shared_ptr<nn::Linear> laurel_l, laurel_r;  // [rank, C], [C, rank]
+    Norm laurel_post_norm;                           // [C]
+    std::shared_ptr<nn::Linear> attn_q;              // [H·D, C]
+    std::shared_ptr<nn::Linear> attn_k, attn_v;      // [G·D, C], of layers with their own
+    Norm attn_q_norm, attn_k_norm;                   // [D]
+    std::shared_ptr<nn::Linear> attn_output;         // [C, H·D]
+    Norm post_attention_norm;                        // [C]
+    Norm ffn_norm;                                   // [C]
+    std::shared_ptr<nn::Linear> ffn_gate, ffn_up;    // [F, C]
+    std::shared_ptr<nn::Linear> ffn_down;            // [C, F]
+    Norm post_ffw_norm;                              // [C]
+    std::shared_ptr<nn::Linear> inp_gate, proj;      // [P, C], [C, P]
+    Norm post_norm;                                  // [C]
   };
   struct Embedded {
     Tensor streams;    // [T, N, C]
@@ -172,22 +172,22 @@ class Gemma3n : public LanguageModel {
   Tensor attend(size_t index, const Tensor& h, const Step& step, const nn::KvCache& cache,
                 std::vector<KvLayer>& written) const;
   Tensor feed_forward(size_t index, const Tensor& h) const;
-  Tensor coefficients(const Layer& w, const nn::Projection& projection, const Tensor& x) const;
+  Tensor coefficients(const Layer& w, nn::Linear& projection, const Tensor& x) const;
   Tensor norm(const Norm& norm, const Tensor& x) const { return normalized(config_.decoder, norm, x); }
   Tensor stream(const Tensor& streams, int64_t index) const;  // [T, N, C] -> [T, C]
 
   Config config_;
   Rope rope_, local_rope_;
-  Tensor token_embd_;                    // [V, C]
-  Tensor per_layer_token_embd_;          // [rows, L·P]
-  nn::Projection per_layer_model_proj_;  // [L·P, C]
-  Norm per_layer_proj_norm_;             // [P]
-  Tensor altup_proj_;                    // [(N - 1)·C, C]
-  Tensor altup_unembd_proj_;             // the same, a matrix for each stream but the first
-  Norm value_norm_;                      // [D], of ones
+  Tensor token_embd_;                                 // [V, C]
+  Tensor per_layer_token_embd_;                       // [rows, L·P]
+  std::shared_ptr<nn::Linear> per_layer_model_proj_;  // [L·P, C]
+  Norm per_layer_proj_norm_;                          // [P]
+  Tensor altup_proj_;                                 // [(N - 1)·C, C]
+  Tensor altup_unembd_proj_;                          // the same, a matrix for each stream but the first
+  Norm value_norm_;                                   // [D], of ones
   std::vector<Layer> layers_;
-  Norm output_norm_;       // [C]
-  nn::Projection output_;  // [V, C]
+  Norm output_norm_;                    // [C]
+  std::shared_ptr<nn::Linear> output_;  // [V, C]
 };
 
 Gemma3n::Gemma3n(Config config, WeightSource& weights) : config_(std::move(config)) {
@@ -207,15 +207,15 @@ Gemma3n::Gemma3n(Config config, WeightSource& weights) : config_(std::move(confi
   per_layer_proj_norm_ = load_norm(decoder, weights, "per_layer_proj_norm", config_.layer_width);
   const ExpertsSize between{
       .experts = config_.streams - 1, .rows = s.embedding, .columns = s.embedding, .used = config_.streams - 1};
-  altup_proj_ = weights.experts("altup_proj.weight", between);
-  altup_unembd_proj_ = weights.experts("altup_unembd_proj.weight", between);
+  altup_proj_ = weights.experts("altup_proj.weight", between).matrix;
+  altup_unembd_proj_ = weights.experts("altup_unembd_proj.weight", between).matrix;
   value_norm_ = {.weight = weights.upload(std::vector<float>(static_cast<size_t>(s.head_dimension), 1.0f)), .bias = {}};
   for (size_t i = 0; i < decoder.layers.size(); ++i) layers_.push_back(load_layer(weights, i));
   output_norm_ = load_norm(decoder, weights, "output_norm", s.embedding);
   if (weights.has("output.weight")) {
     output_ = weights.linear("output", {s.vocabulary, s.embedding});
   } else {
-    output_.weight = token_embd_;
+    output_ = std::make_shared<nn::Linear>(token_embd_);
   }
 }
 
@@ -299,7 +299,7 @@ Gemma3n::Embedded Gemma3n::embed_tokens(const Step& step) const {
   const Shape by_layer{tokens, decoder.shape.layers, config_.layer_width};
   const double width = std::sqrt(static_cast<double>(config_.layer_width));
   const Tensor own = reshape(embedding(per_layer_token_embd_, ids) * number(width), by_layer);
-  const Tensor projected = per_layer_model_proj_(x) * number(1 / std::sqrt(static_cast<double>(c)));
+  const Tensor projected = (*per_layer_model_proj_)(x)*number(1 / std::sqrt(static_cast<double>(c)));
   const Tensor per_layer =
       (norm(per_layer_proj_norm_, reshape(projected, by_layer)) + own) * number(std::sqrt(0.5));  // [T, L, P]
 
@@ -316,16 +316,16 @@ Tensor Gemma3n::logits_of(const Tensor& streams) const {
   const Tensor each = expert_linear(slice(streams, 1, 1, others), altup_unembd_proj_,
                                     broadcast_to(numbers, Shape{tokens, others}), others);  // [R, N - 1, C]
   const Tensor x = mean(concat({first, with_magnitude_of(each, first)}, 1), {1});           // [R, C]
-  const Tensor logits = output_(norm(output_norm_, x));
+  const Tensor logits = (*output_)(norm(output_norm_, x));
   const float cap = config_.decoder.logit_softcap;
   if (cap == 0) return logits;
   return tanh(logits * scalar(x.device(), 1 / cap)) * scalar(x.device(), cap);
 }
 
 // The router's result for x [T, C], through one of the small matrices.
-Tensor Gemma3n::coefficients(const Layer& w, const nn::Projection& projection, const Tensor& x) const {
+Tensor Gemma3n::coefficients(const Layer& w, nn::Linear& projection, const Tensor& x) const {
   const double scale = 1.0 / static_cast<double>(config_.decoder.shape.embedding);
-  const Tensor routed = w.altup_router(norm(w.altup_router_norm, x) * scalar(x.device(), scale));
+  const Tensor routed = (*w.altup_router)(norm(w.altup_router_norm, x) * scalar(x.device(), scale));
   return projection(tanh(routed));
 }
 
@@ -341,10 +341,10 @@ Tensor Gemma3n::attend(size_t index, const Tensor& h, const Step& step, const nn
   const auto rotated = [&](const Tensor& x) {
     return rope(x, places.positions, rotation.inverse_frequencies, rotation.options);
   };
-  const Tensor q = rotated(norm(w.attn_q_norm, heads(w.attn_q(h))));  // [T, H, D]
+  const Tensor q = rotated(norm(w.attn_q_norm, heads((*w.attn_q)(h))));  // [T, H, D]
   if (source == index) {
-    const Tensor k = rotated(norm(w.attn_k_norm, heads(w.attn_k(h))));  // [T, G, D]
-    const Tensor v = norm(value_norm_, heads(w.attn_v(h)));             // [T, G, D]
+    const Tensor k = rotated(norm(w.attn_k_norm, heads((*w.attn_k)(h))));  // [T, G, D]
+    const Tensor v = norm(value_norm_, heads((*w.attn_v)(h)));             // [T, G, D]
     const Tensor& copies = step.copies.rows;
     const KvLayer& before = cache.layer(index);
     written[index] = copies.defined() ? kv_write(before, gather(k, copies), gather(v, copies), step.copies_in(group))
@@ -357,12 +357,12 @@ Tensor Gemma3n::attend(size_t index, const Tensor& h, const Step& step, const nn
 
 Tensor Gemma3n::feed_forward(size_t index, const Tensor& h) const {
   const Layer& w = layers_[index];
-  Tensor gate = w.ffn_gate(h);  // [T, F]
+  Tensor gate = (*w.ffn_gate)(h);  // [T, F]
   if (const float cutoff = config_.cutoffs[index]; cutoff != kDense) {
     const Tensor from = mean(gate, {-1}, true) + std(gate, {-1}, 0, true) * scalar(h.device(), cutoff);
     gate = relu(gate - from);
   }
-  return w.ffn_down(activated(config_.decoder.activation, gate) * w.ffn_up(h));
+  return (*w.ffn_down)(activated(config_.decoder.activation, gate) * (*w.ffn_up)(h));
 }
 
 Tensor Gemma3n::run_layer(size_t index, Embedded x, const Step& step, const nn::KvCache& cache,
@@ -376,7 +376,7 @@ Tensor Gemma3n::run_layer(size_t index, Embedded x, const Step& step, const nn::
   const auto number = [&](double value) { return scalar(x.streams.device(), value); };
 
   const Tensor before = stream(x.streams, config_.active);
-  const Tensor mixing = reshape(coefficients(w, w.altup_predict_coef, before), Shape{before.shape()[0], n, n});
+  const Tensor mixing = reshape(coefficients(w, *w.altup_predict_coef, before), Shape{before.shape()[0], n, n});
   const Tensor all_predicted = matmul(mixing, x.streams) + x.streams;  // [T, N, C]
   const Tensor h = norm(w.attn_norm, stream(all_predicted, config_.active));
   const Tensor mixed = wanted(attend(index, h, step, cache, written));  // [R, H·D]
@@ -384,19 +384,19 @@ Tensor Gemma3n::run_layer(size_t index, Embedded x, const Step& step, const nn::
   const Tensor predicted = wanted(all_predicted);           // [R, N, C]
   const Tensor active = stream(predicted, config_.active);  // [R, C]
   const Tensor low = wanted(h);                             // [R, C]
-  const Tensor laurel = low + norm(w.laurel_post_norm, w.laurel_r(w.laurel_l(low)));
-  const Tensor attended = active + norm(w.post_attention_norm, w.attn_output(mixed));
+  const Tensor laurel = low + norm(w.laurel_post_norm, (*w.laurel_r)((*w.laurel_l)(low)));
+  const Tensor attended = active + norm(w.post_attention_norm, (*w.attn_output)(mixed));
   const Tensor y = (attended + laurel) * number(std::sqrt(0.5));
   const Tensor result = y + norm(w.post_ffw_norm, feed_forward(index, norm(w.ffn_norm, y)));
 
   const int64_t rows = result.shape()[0];
-  const Tensor factors = coefficients(w, w.altup_correct_coef, result) + number(1);  // [R, N]
+  const Tensor factors = coefficients(w, *w.altup_correct_coef, result) + number(1);  // [R, N]
   const Tensor corrected =
       predicted + reshape(factors, Shape{rows, n, 1}) * reshape(result - active, Shape{rows, 1, c});  // [R, N, C]
   const Tensor own = reshape(slice(wanted(x.per_layer), 1, static_cast<int64_t>(index), 1),
                              Shape{rows, config_.layer_width});  // [R, P]
-  const Tensor gate = w.inp_gate(stream(corrected, config_.active) * w.altup_correct_scale);
-  const Tensor added = norm(w.post_norm, w.proj(activated(config_.decoder.activation, gate) * own));  // [R, C]
+  const Tensor gate = (*w.inp_gate)(stream(corrected, config_.active) * w.altup_correct_scale);
+  const Tensor added = norm(w.post_norm, (*w.proj)(activated(config_.decoder.activation, gate) * own));  // [R, C]
   return concat({slice(corrected, 1, 0, 1), slice(corrected, 1, 1, n - 1) + reshape(added, Shape{rows, 1, c})}, 1);
 }
 

@@ -111,7 +111,7 @@ DeltaNet::DeltaNet(const DecoderConfig& config, const DeltaNetSizes& sizes, Weig
   } else {
     ssm_ba_ = weights.linear(prefix + "ssm_ba", {2 * sizes.heads, c});
   }
-  ssm_conv1d_ = weights.matrix_f32(prefix + "ssm_conv1d.weight", {convolved, sizes.taps}, of_conv);
+  ssm_conv1d_ = weights.tensor(prefix + "ssm_conv1d.weight", {convolved, sizes.taps}, of_conv);
   ssm_dt_b_ = weights.vector(prefix + "ssm_dt.bias", sizes.heads, of_heads);
   of_heads.value = minus_exp;
   ssm_a_ = weights.vector(prefix + "ssm_a", sizes.heads, of_heads);
@@ -132,19 +132,19 @@ DeltaNet::Inputs DeltaNet::projected(const Tensor& h) const {
   const int64_t inner = sizes_.value_width(), values = inner / groups;
   Inputs in;
   if (sizes_.tiled) {
-    in.beta = ssm_beta_(h);
-    in.alpha = ssm_alpha_(h);
+    in.beta = (*ssm_beta_)(h);
+    in.alpha = (*ssm_alpha_)(h);
   } else {
-    const Tensor ba = reshape(ssm_ba_(h), Shape{tokens, groups, 2 * of_group});
+    const Tensor ba = reshape((*ssm_ba_)(h), Shape{tokens, groups, 2 * of_group});
     in.beta = reshape(slice(ba, 2, 0, of_group), Shape{tokens, sizes_.heads});
     in.alpha = reshape(slice(ba, 2, of_group, of_group), Shape{tokens, sizes_.heads});
   }
-  if (!ssm_in_.weight.defined()) {
-    in.qkv = attn_qkv_(h);
-    in.z = attn_gate_(h);
+  if (ssm_in_ == nullptr) {
+    in.qkv = (*attn_qkv_)(h);
+    in.z = (*attn_gate_)(h);
     return in;
   }
-  const Tensor all = reshape(ssm_in_(h), Shape{tokens, groups, rows_of_group(sizes_)});
+  const Tensor all = reshape((*ssm_in_)(h), Shape{tokens, groups, rows_of_group(sizes_)});
   const auto part = [&](int64_t first, int64_t count) {
     return reshape(slice(all, 2, first, count), Shape{tokens, groups * count});
   };
@@ -183,7 +183,7 @@ Tensor DeltaNet::operator()(const Tensor& h, const MixerStep& at) const {
     z = gather(z, at.rows);
   }
   y = reshape(rms_norm(y, ssm_norm_, epsilon_), z.shape());  // [R, H·P]
-  return ssm_out_(y * silu(z));
+  return (*ssm_out_)(y * silu(z));
 }
 
 }  // namespace gabbro::llm

@@ -44,17 +44,17 @@ class DeltaNet : public TokenMixer {
   float epsilon_;
   DeltaNetSizes sizes_;
   // Fields are named as the tensors of GGUF files.
-  nn::Projection attn_qkv_;              // [2·G·N + H·P, C]
-  nn::Projection attn_gate_;             // [H·P, C]
-  nn::Projection ssm_in_;                // [2·G·N + 2·H·P, C], of early files instead of these two
-  nn::Projection ssm_ba_;                // [2·H, C]: of each group beta, then alpha
-  nn::Projection ssm_beta_, ssm_alpha_;  // [H, C], instead of it
-  Tensor ssm_conv1d_;                    // [2·G·N + H·P, K]
-  Tensor ssm_dt_b_;                      // [H]
-  Tensor ssm_a_;                         // [H]
-  Tensor ssm_norm_;                      // [P]
-  Tensor q_scale_, k_scale_;             // [N]
-  nn::Projection ssm_out_;               // [C, H·P]
+  std::shared_ptr<nn::Linear> attn_qkv_;              // [2·G·N + H·P, C]
+  std::shared_ptr<nn::Linear> attn_gate_;             // [H·P, C]
+  std::shared_ptr<nn::Linear> ssm_in_;                // [2·G·N + 2·H·P, C], of early files instead of these two
+  std::shared_ptr<nn::Linear> ssm_ba_;                // [2·H, C]: of each group beta, then alpha
+  std::shared_ptr<nn::Linear> ssm_beta_, ssm_alpha_;  // [H, C], instead of it
+  Tensor ssm_conv1d_;                                 // [2·G·N + H·P, K]
+  Tensor ssm_dt_b_;                                   // [H]
+  Tensor ssm_a_;                                      // [H]
+  Tensor ssm_norm_;                                   // [P]
+  Tensor q_scale_, k_scale_;                          // [N]
+  std::shared_ptr<nn::Linear> ssm_out_;               // [C, H·P]
 };
 
 DeltaNetSizes read_delta_net(const ConfigReader& fields);

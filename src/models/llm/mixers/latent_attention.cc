@@ -22,10 +22,10 @@ LatentAttention::LatentAttention(const DecoderConfig& config, const LatentSizes&
   const std::string early = prefix + "attn_kv_b.weight";
   const bool together = weights.has(early);
   const int64_t stored = sizes_.unrotated + sizes_.value;
-  attn_k_b_ = weights.head_matrices(
+  attn_k_b_ = weights.heads(
       together ? early : prefix + "attn_k_b.weight",
       {.heads = heads, .rows = rank, .columns = sizes_.unrotated, .stored = stored, .transposed = true}, together);
-  attn_v_b_ = weights.head_matrices(
+  attn_v_b_ = weights.heads(
       together ? early : prefix + "attn_v_b.weight",
       {.heads = heads, .rows = sizes_.value, .columns = rank, .first = sizes_.unrotated, .stored = stored}, together);
   attn_output_ = weights.linear(prefix + "attn_output", {c, heads * sizes_.value});
@@ -45,9 +45,10 @@ Tensor LatentAttention::by_head(const Tensor& x, const Tensor& matrices) const {
 Tensor LatentAttention::operator()(const Tensor& h, const MixerStep& at) const {
   const TokenPositions places = at.places();
   const int64_t tokens = h.shape()[0], heads = config_.shape.heads, n = sizes_.unrotated, r = sizes_.rotated;
-  const Tensor flat = sizes_.q_rank == 0 ? attn_q_(h) : attn_q_b_(normalized(config_, attn_q_a_norm_, attn_q_a_(h)));
+  const Tensor flat =
+      sizes_.q_rank == 0 ? (*attn_q_)(h) : (*attn_q_b_)(normalized(config_, attn_q_a_norm_, (*attn_q_a_)(h)));
   const Tensor q = reshape(flat, Shape{tokens, heads, n + r});  // [T, H, N + R]
-  const Tensor kv = attn_kv_a_mqa_(h);                          // [T, rank + R]
+  const Tensor kv = (*attn_kv_a_mqa_)(h);                       // [T, rank + R]
   const auto rotated = [&](const Tensor& x) {
     return rope(x, places.positions, rope_.inverse_frequencies, rope_.options);
   };
@@ -63,7 +64,7 @@ Tensor LatentAttention::operator()(const Tensor& h, const MixerStep& at) const {
   Tensor mixed = latent_attention(queries, cache, places, {.scale = config_.attention_scale, .values = sizes_.rank});
   if (at.rows.defined()) mixed = gather(mixed, at.rows);  // [R, H, rank]
   const Tensor values = by_head(mixed, attn_v_b_);        // [R, H, V]
-  return attn_output_(reshape(values, Shape{values.shape()[0], heads * sizes_.value}));
+  return (*attn_output_)(reshape(values, Shape{values.shape()[0], heads * sizes_.value}));
 }
 
 }  // namespace gabbro::llm

@@ -30,15 +30,15 @@ class LatentAttention : public TokenMixer {
   LatentSizes sizes_;
   Rope rope_;
   // Fields are named as the tensors of GGUF files.
-  nn::Projection attn_q_;         // [H·(N + R), C], or of the two factors
-  nn::Projection attn_q_a_;       // [Q, C]
-  Norm attn_q_a_norm_;            // [Q]
-  nn::Projection attn_q_b_;       // [H·(N + R), Q]
-  nn::Projection attn_kv_a_mqa_;  // [rank + R, C]
-  Norm attn_kv_a_norm_;           // [rank]
-  Tensor attn_k_b_;               // [H·rank, N]
-  Tensor attn_v_b_;               // [H·V, rank]
-  nn::Projection attn_output_;    // [C, H·V]
+  std::shared_ptr<nn::Linear> attn_q_;         // [H·(N + R), C], or of the two factors
+  std::shared_ptr<nn::Linear> attn_q_a_;       // [Q, C]
+  Norm attn_q_a_norm_;                         // [Q]
+  std::shared_ptr<nn::Linear> attn_q_b_;       // [H·(N + R), Q]
+  std::shared_ptr<nn::Linear> attn_kv_a_mqa_;  // [rank + R, C]
+  Norm attn_kv_a_norm_;                        // [rank]
+  Tensor attn_k_b_;                            // [H·rank, N]
+  Tensor attn_v_b_;                            // [H·V, rank]
+  std::shared_ptr<nn::Linear> attn_output_;    // [C, H·V]
 };
 
 }  // namespace gabbro::llm

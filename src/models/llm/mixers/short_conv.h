@@ -15,10 +15,10 @@ class ShortConv : public TokenMixer {
 
  private:
   int64_t channels_, taps_;
-  nn::Projection in_proj_;   // [3·C, C]
-  Tensor conv_;              // [C, K]
-  Tensor conv_b_;            // [C] or undefined
-  nn::Projection out_proj_;  // [C, C]
+  std::shared_ptr<nn::Linear> in_proj_;   // [3·C, C]
+  Tensor conv_;                           // [C, K]
+  Tensor conv_b_;                         // [C] or undefined
+  std::shared_ptr<nn::Linear> out_proj_;  // [C, C]
 };
 
 }  // namespace gabbro::llm

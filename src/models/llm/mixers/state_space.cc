@@ -98,11 +98,11 @@ Mamba::Mamba(const DecoderConfig& config, const StateSpaceSizes& sizes, WeightSo
     : sizes_(sizes) {
   const int64_t c = config.shape.embedding, i = sizes.inner, n = sizes.states;
   ssm_in_ = weights.linear(prefix + "ssm_in", {2 * i, c});
-  ssm_conv1d_ = weights.matrix_f32(prefix + "ssm_conv1d.weight", {i, sizes.taps}, conv_layout(i, sizes.taps));
+  ssm_conv1d_ = weights.tensor(prefix + "ssm_conv1d.weight", {i, sizes.taps}, conv_layout(i, sizes.taps));
   ssm_conv1d_b_ = load_bias(weights, prefix + "ssm_conv1d.bias", i);
   ssm_x_ = weights.linear(prefix + "ssm_x", {sizes.rank + 2 * n, i});
   ssm_dt_ = weights.linear(prefix + "ssm_dt", {i, sizes.rank});
-  ssm_a_ = weights.matrix_f32(prefix + "ssm_a", {i, n}, decay_layout({}));
+  ssm_a_ = weights.tensor(prefix + "ssm_a", {i, n}, decay_layout({}));
   ssm_d_ = weights.vector(prefix + "ssm_d", i);
   ssm_out_ = weights.linear(prefix + "ssm_out", {c, i});
   // Falcon Mamba's norms have no weights, Jamba's do.
@@ -124,14 +124,14 @@ Tensor Mamba::operator()(const Tensor& h, const MixerStep& at) const {
   const TokenPositions& places = at.step.places;
   const std::vector<Tensor>& states = at.cache.states(at.layer);
   const int64_t tokens = h.shape()[0], i = sizes_.inner, n = sizes_.states, rank = sizes_.rank;
-  const Tensor xz = ssm_in_(h);                                                                             // [T, 2·I]
+  const Tensor xz = (*ssm_in_)(h);                                                                          // [T, 2·I]
   const Tensor x = silu(causal_conv(slice(xz, 1, 0, i), ssm_conv1d_, ssm_conv1d_b_, states[0], places).y);  // [T, I]
-  const Tensor all = ssm_x_(x);  // [T, rank + 2·N]
+  const Tensor all = (*ssm_x_)(x);  // [T, rank + 2·N]
   const auto part = [&](int64_t first, int64_t count, const Tensor& weight) {
     const Tensor y = slice(all, 1, first, count);
     return weight.defined() ? rms_norm(y, weight, sizes_.norm_epsilon) : y;
   };
-  const Tensor dt = softplus(ssm_dt_(part(0, rank, ssm_dt_norm_)));  // [T, I]
+  const Tensor dt = softplus((*ssm_dt_)(part(0, rank, ssm_dt_norm_)));  // [T, I]
   const auto grouped = [&](const Tensor& y) { return reshape(y, Shape{tokens, 1, n}); };
   const Recurrence scan = selective_scan({.x = reshape(x, Shape{tokens, i, 1}),
                                           .dt = dt,
@@ -142,7 +142,7 @@ Tensor Mamba::operator()(const Tensor& h, const MixerStep& at) const {
                                          places);
   Tensor y = (reshape(scan.y, Shape{tokens, i}) + x * ssm_d_) * silu(slice(xz, 1, i, i));  // [T, I]
   if (at.rows.defined()) y = gather(y, at.rows);
-  return ssm_out_(y);
+  return (*ssm_out_)(y);
 }
 
 Mamba2::Mamba2(const DecoderConfig& config, const StateSpaceSizes& sizes, WeightSource& weights,
@@ -151,13 +151,13 @@ Mamba2::Mamba2(const DecoderConfig& config, const StateSpaceSizes& sizes, Weight
   const int64_t c = config.shape.embedding, i = sizes.inner, heads = sizes.rank, of_group = i / sizes.groups;
   ssm_in_ = weights.linear(prefix + "ssm_in", {i + convolved() + heads, c}, {.factor = sizes.in_factor});
   ssm_conv1d_ =
-      weights.matrix_f32(prefix + "ssm_conv1d.weight", {convolved(), sizes.taps}, conv_layout(convolved(), sizes.taps));
+      weights.tensor(prefix + "ssm_conv1d.weight", {convolved(), sizes.taps}, conv_layout(convolved(), sizes.taps));
   ssm_conv1d_b_ = load_bias(weights, prefix + "ssm_conv1d.bias", convolved());
   ssm_dt_b_ = weights.vector(prefix + "ssm_dt.bias", heads);
-  ssm_a_ = weights.matrix_f32(prefix + "ssm_a", {heads, 1}, decay_layout({heads}));
-  ssm_d_ = weights.matrix_f32(prefix + "ssm_d", {heads, 1}, {.shape = {heads}});
+  ssm_a_ = weights.tensor(prefix + "ssm_a", {heads, 1}, decay_layout({heads}));
+  ssm_d_ = weights.tensor(prefix + "ssm_d", {heads, 1}, {.shape = {heads}});
   if (const std::string norm = prefix + "ssm_norm.weight"; weights.has(norm))
-    ssm_norm_ = weights.matrix_f32(norm, {sizes.groups, of_group}, {.shape = {i}});
+    ssm_norm_ = weights.tensor(norm, {sizes.groups, of_group}, {.shape = {i}});
   ones_ = ones(weights, of_group);
   ssm_out_ = weights.linear(prefix + "ssm_out", {c, i}, with_factor(sizes.out_factor));
 }
@@ -171,7 +171,7 @@ Tensor Mamba2::operator()(const Tensor& h, const MixerStep& at) const {
   const TokenPositions& places = at.step.places;
   const std::vector<Tensor>& states = at.cache.states(at.layer);
   const int64_t tokens = h.shape()[0], i = sizes_.inner, n = sizes_.states, g = sizes_.groups, heads = sizes_.rank;
-  const Tensor all = ssm_in_(h);  // [T, I + (I + 2·G·N) + H]
+  const Tensor all = (*ssm_in_)(h);  // [T, I + (I + 2·G·N) + H]
   const Recurrence conv = causal_conv(slice(all, 1, i, convolved()), ssm_conv1d_, ssm_conv1d_b_, states[0], places);
   const Tensor xbc = silu(conv.y);                                          // [T, I + 2·G·N]
   Tensor dt = softplus(slice(all, 1, i + convolved(), heads) + ssm_dt_b_);  // [T, H]
@@ -184,11 +184,11 @@ Tensor Mamba2::operator()(const Tensor& h, const MixerStep& at) const {
   Tensor y = reshape(scan.y + x * ssm_d_, Shape{tokens, i});  // [T, I]
   if (!sizes_.gate_last || !ssm_norm_.defined()) y = y * gate;
   if (at.rows.defined()) y = gather(y, at.rows);
-  if (!ssm_norm_.defined()) return ssm_out_(y);
+  if (!ssm_norm_.defined()) return (*ssm_out_)(y);
   const Shape groups{y.shape()[0], g, i / g};
   y = reshape(rms_norm(reshape(y, groups), ones_, epsilon_) * ssm_norm_, y.shape());
   if (sizes_.gate_last) y = y * (at.rows.defined() ? gather(gate, at.rows) : gate);
-  return ssm_out_(y);
+  return (*ssm_out_)(y);
 }
 
 }  // namespace gabbro::llm

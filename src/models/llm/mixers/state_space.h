@@ -38,17 +38,17 @@ class Mamba : public TokenMixer {
 
  private:
   StateSpaceSizes sizes_;
-  nn::Projection ssm_in_;  // [2·I, C]
-  Tensor ssm_conv1d_;      // [I, K]
-  Tensor ssm_conv1d_b_;    // [I] or undefined
-  nn::Projection ssm_x_;   // [rank + 2·N, I]
-  nn::Projection ssm_dt_;  // [I, rank]
-  Tensor ssm_a_;           // [I, N]
-  Tensor ssm_d_;           // [I]
+  std::shared_ptr<nn::Linear> ssm_in_;  // [2·I, C]
+  Tensor ssm_conv1d_;                   // [I, K]
+  Tensor ssm_conv1d_b_;                 // [I] or undefined
+  std::shared_ptr<nn::Linear> ssm_x_;   // [rank + 2·N, I]
+  std::shared_ptr<nn::Linear> ssm_dt_;  // [I, rank]
+  Tensor ssm_a_;                        // [I, N]
+  Tensor ssm_d_;                        // [I]
   // Weights of norms; undefined: there are none.
-  Tensor ssm_dt_norm_;              // [rank]
-  Tensor ssm_b_norm_, ssm_c_norm_;  // [N]
-  nn::Projection ssm_out_;          // [C, I]
+  Tensor ssm_dt_norm_;                   // [rank]
+  Tensor ssm_b_norm_, ssm_c_norm_;       // [N]
+  std::shared_ptr<nn::Linear> ssm_out_;  // [C, I]
 };
 
 class Mamba2 : public TokenMixer {
@@ -63,15 +63,15 @@ class Mamba2 : public TokenMixer {
 
   float epsilon_;
   StateSpaceSizes sizes_;
-  nn::Projection ssm_in_;   // [I + (I + 2·G·N) + H, C]
-  Tensor ssm_conv1d_;       // [I + 2·G·N, K]
-  Tensor ssm_conv1d_b_;     // [I + 2·G·N] or undefined
-  Tensor ssm_dt_b_;         // [H]
-  Tensor ssm_a_;            // [H, 1]
-  Tensor ssm_d_;            // [H, 1]
-  Tensor ssm_norm_;         // [G, I/G] or undefined
-  Tensor ones_;             // [I/G]
-  nn::Projection ssm_out_;  // [C, I]
+  std::shared_ptr<nn::Linear> ssm_in_;   // [I + (I + 2·G·N) + H, C]
+  Tensor ssm_conv1d_;                    // [I + 2·G·N, K]
+  Tensor ssm_conv1d_b_;                  // [I + 2·G·N] or undefined
+  Tensor ssm_dt_b_;                      // [H]
+  Tensor ssm_a_;                         // [H, 1]
+  Tensor ssm_d_;                         // [H, 1]
+  Tensor ssm_norm_;                      // [G, I/G] or undefined
+  Tensor ones_;                          // [I/G]
+  std::shared_ptr<nn::Linear> ssm_out_;  // [C, I]
 };
 
 Tensor softplus(const Tensor& x);  // log(1 + eˣ)
