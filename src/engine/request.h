@@ -42,8 +42,8 @@ class Request {
   // largest for a request that is_greedy().
   void appended(size_t count, int32_t chosen);
   bool is_greedy() const;
-  // What chooses the next token, for a step that ends with the text: it has seen all of it. A device that chooses with
-  // it passes the token to appended().
+  // The sampler of the next token, for a step that ends with the text: it has seen all of it. The token that a device
+  // chooses with it goes to appended().
   Sampler* sampler();
   // Past its prompt, and with room for another token after the next one, which alone can still end it.
   bool goes_on() const;

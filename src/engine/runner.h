@@ -49,7 +49,7 @@ class Runner {
 
   // Steps of one token per sequence are padded to `sequences` at least.
   void pad_steps(int64_t sequences) { padded_ = sequences; }
-  // Whether the cache has pages for a text of so many tokens, and `reserve` pages more.
+  // Whether the cache has pages for a text of `tokens` tokens, and `reserve` pages more.
   bool has_pages(int64_t tokens, int64_t reserve) const;
 
   // Whether a sequence can be cut without computing all of it again: it has no recurrent states, and no encoder.

@@ -53,7 +53,7 @@ class RunningRequest {
   int32_t stepped_tree(const TokenTree& tree, std::span<const float> logits);
   size_t rows() const;                           // that chunk() wants
   bool ends_text() const { return ends_text_; }  // the step's last row chooses a token
-  // A step of so many tokens, of all requests, took that time.
+  // Notes the time of a step with `tokens` tokens of all requests.
   void passed(int tokens, double seconds);
 
   // The budget of drafts, from the first call on.

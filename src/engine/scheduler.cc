@@ -69,7 +69,7 @@ void Scheduler::cancel(Ticket ticket) {
   interrupt_ = true;
 }
 
-// Of those that run, the last one to have begun with the lowest priority; null: none.
+// The running request that began last with the lowest priority; null: none.
 RunningRequest* Scheduler::last_of_lowest_priority(bool holds_pages) {
   RunningRequest* found = nullptr;
   for (RunningRequest& one : running_) {
@@ -197,7 +197,7 @@ void Scheduler::plan_prompts(std::span<RunningRequest* const> all) {
   if (!alone && left >= kPageTokens) plan(first, std::ssize(first.tokens()) + left);
 }
 
-// Of the texts whose prompt is missing the first one, alone, up to the next multiple of a chunk. False: there is none,
+// Plans the first text whose prompt is missing, alone, up to the next multiple of a chunk. False: there is none,
 // or it is the turn of the others.
 bool Scheduler::plan_exact_prompt(std::span<RunningRequest* const> all) {
   const auto first = std::ranges::find_if(all, &RunningRequest::is_in_prompt);
@@ -313,7 +313,7 @@ void Scheduler::compute(const std::atomic<bool>* cancel) {
   for (RunningRequest* const one : taking) one->passed(tokens, seconds_since(start));
 }
 
-// The cache has no page for a request: those that nobody uses go first, then those of the last one that began.
+// The cache has no page for a request: kept sequences lose theirs first, then the request that began last.
 void Scheduler::free_pages(const CacheFull& full) {
   closed_ = true;
   if (!kept_.empty()) return kept_.pop_back();

@@ -57,7 +57,7 @@ struct DraftedText {
   uint64_t id;  // the same in later calls for the same text
   std::vector<int32_t> tokens;
   int count;                       // of tokens that are wanted
-  std::vector<int32_t> drafted{};  // the result: at most so many
+  std::vector<int32_t> drafted{};  // the result: `count` tokens at most
 };
 
 class Drafter {

@@ -126,7 +126,7 @@ TEST_F(Schedules, AtRandomEachRequestGetsTheTokensThatItGetsAlone) {
       if (!expected.contains(one.number)) expected[one.number] = alone(request_number(one.number));
       ASSERT_EQ(one.answer->result->token_ids, expected[one.number]) << "schedule " << schedule << ", " << one.number;
     }
-    // Nobody holds a page any more.
+    // All pages are free again.
     ASSERT_TRUE(Runner(engine).has_pages((pages - 1) * 64, 0)) << schedule;
   }
 }

@@ -16,7 +16,7 @@ class Model : public testing::Test {
   uint64_t at() const { return reinterpret_cast<uint64_t>(&word_); }
   void begin(Chip chip) { model_.begin(chip, 1, kSlots, kWaves); }
   void store(uint32_t value) { model_.store(at(), value, kAll, Scope::kWave); }
-  // Of many loads, each with other states of the caches.
+  // Many loads, each with other states of the caches.
   std::set<uint32_t> loads(Scope scope) {
     std::set<uint32_t> values;
     for (int i = 0; i < 200; ++i) {
