@@ -1,6 +1,7 @@
 // Runner::step_tokens against the sampler on the host.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <random>
@@ -52,20 +53,21 @@ std::vector<OpResult> by_op(Device& device, const std::vector<float>& logits, st
   return results;
 }
 
-// The token of each of 1,000 seeds is the host's: on the CPU always, elsewhere where draw and cut are far from
-// boundaries.
+// The token of each seed is the host's: on the CPU always, elsewhere if draw and cut are far from boundaries. The
+// logits have a few likely tokens, as those of models: of many equally likely ones each draw is near to a boundary.
 TEST(SampledTokens, AreThoseOfTheHost) {
   const auto device = open_device("auto", {.threads = 2});
   const bool exact = device->host_accessible();
   constexpr size_t kRows = 50, kColumns = 1009;
+  const size_t seeds = exact ? 1000 : 100;  // a simulator takes 10 ms a row
   std::mt19937_64 random(5);
   int near = 0, tokens = 0;
   for (const SamplerOptions& set : parameter_sets()) {
-    for (size_t first = 0; first < 1000; first += kRows) {
+    for (size_t first = 0; first < seeds; first += kRows) {
       std::deque<Sampler> samplers;
       std::vector<Sampler*> pointers;
       std::vector<float> logits;
-      std::normal_distribution<float> normal(0, 0.5f + static_cast<float>(first % 200) / 50);
+      std::normal_distribution<float> normal(0, 6 + static_cast<float>(first % 200) / 50);
       for (size_t i = 0; i < kRows; ++i) {
         SamplerOptions options = set;
         options.seed = 1 + first + i;
@@ -77,15 +79,14 @@ TEST(SampledTokens, AreThoseOfTheHost) {
       for (size_t i = 0; i < kRows; ++i) {
         const int32_t expected = samplers[i].sample(std::span(logits).subspan(i * kColumns, kColumns));
         ++tokens;
-        if (!exact && (found[i].draw_margin < 1e-5f || found[i].cut_margin < 1e-5f)) {
-          ++near;
-          continue;
-        }
+        const bool is_near = found[i].draw_margin < 1e-5f || found[i].cut_margin < 1e-5f;
+        near += is_near ? 1 : 0;
+        if (!exact && is_near) continue;
         EXPECT_EQ(found[i].token, expected) << "seed " << 1 + first + i;
       }
     }
   }
-  EXPECT_LE(near * 1000, tokens * 2);
+  EXPECT_LE(near, std::max(tokens / 1000, 2)) << "of " << tokens;
 }
 
 class SampledSteps : public testing::Test {
@@ -154,12 +155,10 @@ TEST_F(SampledSteps, OfMixedBatchesGiveTheTokensOfTheHost) {
   sets[sets.size() - 1].dry_multiplier = 0.8f;
   const auto engine = load(2 * std::ssize(sets));
   Runner runner(engine), plain(engine);
-  for (const bool goes_on : {false, true}) {
-    std::deque<Text> texts = texts_of(engine, sets), expected = texts_of(engine, sets);
-    by_runner(runner, texts, 30, goes_on);
-    by_host(plain, expected, 30);
-    for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i].found, expected[i].found) << i;
-  }
+  std::deque<Text> texts = texts_of(engine, sets), expected = texts_of(engine, sets);
+  by_runner(runner, texts, 8, true);
+  by_host(plain, expected, 8);
+  for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i].found, expected[i].found) << i;
 }
 
 // Rows without penalties are queued while the step before runs.
@@ -170,9 +169,9 @@ TEST_F(SampledSteps, AreQueuedIfNoChoiceDependsOnTheTokenBefore) {
   const auto engine = load(2 * std::ssize(sets));
   Runner runner(engine), plain(engine);
   std::deque<Text> texts = texts_of(engine, sets), expected = texts_of(engine, sets);
-  by_runner(runner, texts, 30, true);
-  EXPECT_EQ(runner.steps_queued_before(), engine->facts().device_id == "cpu" ? 0 : 28);
-  by_host(plain, expected, 30);
+  by_runner(runner, texts, 12, true);
+  EXPECT_EQ(runner.steps_queued_before(), engine->facts().device_id == "cpu" ? 0 : 10);
+  by_host(plain, expected, 12);
   for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(texts[i].found, expected[i].found) << i;
   // A sampler that drew meanwhile has another draw than the step that is queued.
   for (std::deque<Text>* const both : {&texts, &expected}) both->front().sampler.take_draw();

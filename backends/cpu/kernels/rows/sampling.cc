@@ -1,9 +1,10 @@
-// `sampling`: the token of each row, as the host's sampler finds it (src/engine/sampler.cc), in the same order of steps
-// and of sums, but without a list of the whole vocabulary. A row is sampled by one worker.
+// `sampling`: the token of each row, as the host's sampler finds it (src/engine/sampler.cc), but without a list of the
+// whole vocabulary and without sorting it. A row is sampled by one worker.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "backends/common/sampling_request.h"
 #include "backends/cpu/kernels/kernels.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kLargest = std::numeric_limits<float>::max();
 constexpr int64_t kBlock = 256;  // elements whose exponentials are summed in f32
+constexpr int kBins = 2048;      // 1/64 wide in logits
 
 struct Candidate {
   int32_t id;
@@ -76,9 +78,9 @@ double sum_of_block(std::span<const float> x, int64_t begin, float largest, floa
 
 class Row {
  public:
-  // `items` has room for all of `logits`.
-  Row(std::span<const float> logits, Candidate* items, const abi::SamplingSettings& settings, double draw)
-      : x_(logits), items_(items), settings_(settings), draw_(draw) {}
+  // `items` has room for all of `logits`, `bins` for kBins numbers.
+  Row(std::span<const float> logits, Candidate* items, double* bins, const abi::SamplingSettings& settings, double draw)
+      : x_(logits), items_(items), bins_(bins), settings_(settings), draw_(draw) {}
 
   Outcome sample() {
     const float largest = largest_of(x_);
@@ -91,16 +93,12 @@ class Row {
     if (!by_count && !by_mass) {
       if (settings_.log_min_p == -kInfinity) return draw_from_all();
       gather_from(least);
-      return draw();
+      return draw_by_id();
     }
-    if (by_count) {
-      gather_top(static_cast<int64_t>(settings_.top_k));
-      if (by_mass) cut_mass(sum_of_items());
-    } else {
-      gather_mass();
-    }
-    while (count_ > 1 && items_[count_ - 1].logit < least) --count_;
-    return draw();
+    if (by_count) gather_top(static_cast<int64_t>(settings_.top_k));
+    if (by_mass) cut_mass(by_count ? sum_of_items() : gather_mass());
+    count_ = std::partition(items_, items_ + count_, [&](const Candidate& c) { return c.logit >= least; }) - items_;
+    return draw_by_logit();
   }
 
  private:
@@ -120,7 +118,7 @@ class Row {
     visit_above(x_, &below, [&](int64_t i) { add(i); });
   }
 
-  // The first `wanted`, in order. Twice as many are gathered before the later half is dropped.
+  // The first `wanted`. Twice as many are gathered before the later half is dropped.
   void gather_top(int64_t wanted) {
     const int64_t room = 2 * wanted + 64;
     float threshold = -kInfinity;
@@ -133,8 +131,7 @@ class Row {
     });
     const int64_t kept = std::min(wanted, count_);
     std::nth_element(items_, items_ + kept - 1, items_ + count_, before);
-    count_ = sorted_ = kept;
-    std::sort(items_, items_ + count_, before);
+    count_ = kept;
   }
 
   double sum_of_items() const {
@@ -143,80 +140,104 @@ class Row {
     return sum;
   }
 
-  // The fewest first ones whose probabilities reach top_p, of all: most rows need only logits near the largest.
-  void gather_mass() {
+  // Items that have top_p of the probability of all logits, whose sum is returned: mostly few, with logits near the
+  // largest.
+  double gather_mass() {
     double sum = 0;
     for (int64_t begin = 0; begin < std::ssize(x_); begin += kBlock) sum += sum_of_block(x_, begin, largest_, 1);
     for (float depth = 4;; depth *= 2) {
       const bool all = depth > 64;
       const float threshold = all ? -kInfinity : largest_ - depth;
-      count_ = sorted_ = 0;
+      count_ = 0;
       visit_above(x_, &threshold, [&](int64_t i) { add(i); });
-      if (all || sum_of_items() > (settings_.top_p + 1e-4) * sum) break;
+      if (all || sum_of_items() > (settings_.top_p + 1e-4) * sum) return sum;
     }
-    cut_mass(sum);
+  }
+
+  // Puts the items before the one at which the sum of probabilities passes the target at the beginning, and that one
+  // after them; no other is sorted. `passes(sum)` is false, then true. Returns its index and the sum before it, or
+  // count_ and the sum of all.
+  template <class Passes>
+  std::pair<int64_t, double> find_passing(Passes passes) {
+    const auto bin_of = [&](const Candidate& c) {
+      return static_cast<int>(std::min((largest_ - c.logit) * 64, static_cast<float>(kBins - 1)));
+    };
+    std::fill_n(bins_, kBins, 0.0);
+    for (int64_t i = 0; i < count_; ++i) bins_[bin_of(items_[i])] += items_[i].probability;
+    int bin = 0;
+    double sum = 0;
+    while (bin < kBins && !passes(sum + bins_[bin])) sum += bins_[bin++];
+    if (bin == kBins) return {count_, sum};
+    Candidate* const end = items_ + count_;
+    Candidate* const first = std::partition(items_, end, [&](const Candidate& c) { return bin_of(c) < bin; });
+    Candidate* const last = std::partition(first, end, [&](const Candidate& c) { return bin_of(c) == bin; });
+    std::sort(first, last, before);
+    Candidate* item = first;
+    for (; item + 1 < last && !passes(sum + item->probability); ++item) sum += item->probability;
+    return {item - items_, sum};
   }
 
   void cut_mass(double total) {
     const auto scale = static_cast<float>(1.0 / total);
     const double p = settings_.top_p;
-    double sum = 0;
-    for (int64_t i = 0; i < count_; ++i) {
-      if (i == sorted_) sort_more();
-      Candidate& c = items_[i];
-      c.probability = std::exp(c.logit - largest_);
-      c.probability *= scale;
-      const double with = sum + c.probability;
-      cut_margin_ = static_cast<float>(margin_of(p, sum, with));
-      sum = with;
-      if (sum >= p) count_ = sorted_ = i + 1;
-    }
+    for (int64_t i = 0; i < count_; ++i) items_[i].probability = std::exp(items_[i].logit - largest_) * scale;
+    const auto [index, sum] = find_passing([&](double with) { return with >= p; });
+    if (index == count_) return;
+    cut_margin_ = static_cast<float>(margin_of(p, sum, sum + items_[index].probability));
+    count_ = index + 1;
   }
 
-  void sort_more() {
-    const int64_t first = sorted_, wanted = std::min(count_, sorted_ == 0 ? 256 : 8 * sorted_);
-    if (wanted < count_) std::nth_element(items_ + first, items_ + wanted, items_ + count_, before);
-    std::sort(items_ + first, items_ + wanted, before);
-    sorted_ = wanted;
-  }
-
-  Outcome draw() {
+  void set_probabilities() {
     double sum = 0;
     for (int64_t i = 0; i < count_; ++i) {
       items_[i].probability = std::exp((items_[i].logit - largest_) / settings_.temperature);
       sum += items_[i].probability;
     }
     const auto scale = static_cast<float>(1.0 / sum);
-    double left = draw_;
-    for (int64_t i = 0; i < count_; ++i) {
-      const float probability = items_[i].probability * scale;
-      const double after = left - probability;
-      if (after < 0) return chosen(items_[i].id, probability, i > 0 ? std::min(left, -after) : -after);
-      left = after;
+    for (int64_t i = 0; i < count_; ++i) items_[i].probability *= scale;
+  }
+
+  Outcome draw_by_logit() {
+    set_probabilities();
+    auto [index, sum] = find_passing([&](double with) { return with > draw_; });
+    if (index == count_) {  // rounding left a sliver: the first one takes it
+      const Candidate& first = *std::min_element(items_, items_ + count_, before);
+      return chosen(first.id, first.probability, 0);
     }
-    return chosen(items_[0].id, items_[0].probability * scale, 0);  // rounding left a sliver
+    const Candidate& item = items_[index];
+    return chosen(item.id, item.probability, margin_of(draw_, sum, sum + item.probability));
+  }
+
+  Outcome draw_by_id() {
+    set_probabilities();
+    double sum = 0;
+    for (int64_t i = 0; i < count_; ++i) {
+      const double with = sum + items_[i].probability;
+      if (with > draw_) return chosen(items_[i].id, items_[i].probability, margin_of(draw_, sum, with));
+      sum = with;
+    }
+    return chosen(items_[0].id, items_[0].probability, 0);
   }
 
   Outcome draw_from_all() {
-    double sum = 0;
+    double total = 0;
     for (int64_t begin = 0; begin < std::ssize(x_); begin += kBlock)
-      sum += sum_of_block(x_, begin, largest_, settings_.temperature);
-    const auto scale = static_cast<float>(1.0 / sum);
-    double left = draw_;
+      total += sum_of_block(x_, begin, largest_, settings_.temperature);
+    const auto scale = static_cast<float>(1.0 / total);
+    double sum = 0;
     for (int64_t begin = 0; begin < std::ssize(x_); begin += kBlock) {
       const double block = sum_of_block(x_, begin, largest_, settings_.temperature) * scale;
-      if (left >= block) {
-        left -= block;
+      if (sum + block <= draw_) {
+        sum += block;
         continue;
       }
       for (int64_t i = begin; i < std::min(begin + kBlock, std::ssize(x_)); ++i) {
         const float logit = std::min(x_[static_cast<size_t>(i)], kLargest);
         if (!(logit > -kInfinity)) continue;
         const float probability = std::exp((logit - largest_) / settings_.temperature) * scale;
-        const double after = left - probability;
-        if (after < 0)
-          return chosen(static_cast<int32_t>(i), probability, left < draw_ ? std::min(left, -after) : -after);
-        left = after;
+        const double with = sum + probability;
+        if (with > draw_) return chosen(static_cast<int32_t>(i), probability, margin_of(draw_, sum, with));
+        sum = with;
       }
     }
     return chosen(first_of(largest_of(x_)), scale, 0);
@@ -228,11 +249,11 @@ class Row {
 
   std::span<const float> x_;
   Candidate* items_;
+  double* bins_;
   const abi::SamplingSettings& settings_;
   double draw_;
   float largest_ = 0;
-  int64_t count_ = 0;   // of items
-  int64_t sorted_ = 0;  // of these
+  int64_t count_ = 0;  // of items
   float cut_margin_ = 1;
 };
 
@@ -246,8 +267,10 @@ class Sampling : public Kernel {
 
   void run(const abi::Launch& launch, Worker& worker) const override {
     const auto* logits = static_cast<const float*>(launch.inputs[0].data);
-    auto* const items = reinterpret_cast<Candidate*>(static_cast<std::byte*>(launch.scratch) +
-                                                     static_cast<size_t>(worker.index()) * row_scratch());
+    std::byte* const scratch =
+        static_cast<std::byte*>(launch.scratch) + static_cast<size_t>(worker.index()) * row_scratch();
+    auto* const bins = reinterpret_cast<double*>(scratch);
+    auto* const items = reinterpret_cast<Candidate*>(bins + kBins);
     auto* const edited = reinterpret_cast<float*>(items + sampling_.columns);
     worker.parallel_for(sampling_.rows, 1, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
@@ -256,7 +279,7 @@ class Sampling : public Kernel {
         const uint64_t bits = uint64_t{words[1]} << 32 | words[0];
         const std::span all(x, static_cast<size_t>(sampling_.columns));
         const Outcome outcome =
-            Row(all, items, settings(launch, row), static_cast<double>(bits >> 11) * 0x1p-53).sample();
+            Row(all, items, bins, settings(launch, row), static_cast<double>(bits >> 11) * 0x1p-53).sample();
         static_cast<int32_t*>(launch.outputs[0].data)[row] = outcome.token;
         float* const measures = static_cast<float*>(launch.outputs[1].data) + 3 * row;
         measures[0] = outcome.log_probability;
@@ -267,7 +290,10 @@ class Sampling : public Kernel {
   }
 
  private:
-  size_t row_scratch() const { return static_cast<size_t>(sampling_.columns) * (sizeof(Candidate) + sizeof(float)); }
+  size_t row_scratch() const {
+    const size_t bytes = static_cast<size_t>(sampling_.columns) * (sizeof(Candidate) + sizeof(float));
+    return kBins * sizeof(double) + (bytes + 63) / 64 * 64;
+  }
 
   static const abi::SamplingSettings& settings(const abi::Launch& launch, int64_t row) {
     return static_cast<const abi::SamplingSettings*>(launch.inputs[1].data)[row];
