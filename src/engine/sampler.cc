@@ -195,6 +195,7 @@ int32_t Sampler::taken(int32_t largest) const {
 }
 
 sampling::Row Sampler::row(int ahead) const {
+  if (is_greedy()) return {};
   const SamplerOptions& o = state_->options;
   const bool counts_matter = state_->counts_matter() && o.penalty_window != 0;
   sampling::Row row{.on_device = sampling::can_sample_on_device(o) && (ahead == 0 || !counts_matter)};

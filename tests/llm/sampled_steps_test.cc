@@ -191,6 +191,12 @@ TEST_F(SampledSteps, NeedASamplerForEachRow) {
   EXPECT_EQ(runner.step_tokens(std::span(&chunk, 1), std::span(&greedy, 1)).size(), 1u);
 }
 
+// So that a step for it can be one of step_greedy(), and a queued one is found by both.
+TEST(SamplerRow, OfAGreedySamplerIsTheDefault) {
+  EXPECT_EQ(Sampler({.temperature = 0, .top_k = 5, .mirostat = 1}, 10).row(), sampling::Row{});
+  EXPECT_NE(Sampler({.temperature = 0, .logit_bias = {{1, 0.5f}}}, 10).row(), sampling::Row{});
+}
+
 TEST(CanSampleOnDevice, IsFalseForStepsThatItHasNot) {
   using sampling::can_sample_on_device;
   EXPECT_TRUE(can_sample_on_device({}));
