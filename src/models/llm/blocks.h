@@ -5,8 +5,8 @@
 #include <string>
 
 #include "src/models/llm/decoder_config.h"
-#include "src/models/llm/step.h"
 #include "src/models/llm/mixture.h"
+#include "src/models/llm/step.h"
 
 namespace gabbro::llm {
 
