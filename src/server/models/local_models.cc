@@ -123,7 +123,7 @@ std::optional<ModelEntry> LocalModels::find(const std::string& name) {
 }
 
 LoadedModel LocalModels::load_generator(const std::string& path, LoadOptions options) {
-  EngineSpec spec{.path = path, .options = std::move(options), .batches = true};
+  EngineSpec spec{.path = path, .options = std::move(options)};
   LoadedModel loaded;
   if (!options_.worker_command.empty() && worker::is_worker_wanted(spec.options.device)) {
     loaded.generator =
