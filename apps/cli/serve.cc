@@ -64,13 +64,25 @@ sigset_t block_signals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return signals;
 }
 
+// A file that cannot be read leaves the keys as they were.
+void reload_keys(server::Server& server, const std::string& file) {
+  if (file.empty()) return;
+  try {
+    server.set_keys(server::parse_keys(read_text_file(file, kMostKeyBytes), file));
+    report("note", fmt::format("the keys of {} are read again", printable(file)));
+  } catch (const Error& error) {
+    report("error", fmt::format("{}: the keys stay as they were", error.what()));
+  }
+}
+
 int run(ServeArguments& o) {
   const server::ServerOptions options = options_of(o);
-  const sigset_t signals = block_signals();
+  sigset_t signals = block_signals();
   server::LocalModelOptions models{.load = load_options(o.common, o.context, o.kv_type),
                                    .worker_command = {"/proc/self/exe", kWorkerCommand},
                                    .on_notice = options.models.on_notice};
@@ -85,7 +97,8 @@ int run(ServeArguments& o) {
   for (const std::string& name : named) server.load(name);
   for (const std::string& address : server.addresses()) say(fmt::format("listening on http://{}\n", address));
   int signal = 0;
-  sigwait(&signals, &signal);
+  while (sigwait(&signals, &signal) == 0 && signal == SIGHUP) reload_keys(server, o.keys);
+  sigdelset(&signals, SIGHUP);
   std::atomic<bool> hurry = false;
   std::thread second([&] {
     int again = 0;

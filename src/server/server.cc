@@ -78,6 +78,8 @@ void Server::load(const std::string& model) { state_->service.models().load_now(
 std::vector<std::string> Server::addresses() const { return state_->http->addresses(); }
 int Server::port() const { return state_->http->port(); }
 
+void Server::set_keys(std::vector<ApiKey> keys) { state_->access.set_keys(std::move(keys)); }
+
 void Server::drain(std::chrono::milliseconds limit, const std::atomic<bool>& hurry) {
   const auto start = std::chrono::steady_clock::now();
   const auto wait_until = [&](std::chrono::steady_clock::time_point end, const auto& is_done) {

@@ -33,6 +33,9 @@ class Server {
   std::vector<std::string> addresses() const;
   int port() const;
 
+  // Takes other keys from the next request on.
+  void set_keys(std::vector<ApiKey> keys);
+
   // No further requests; those that run have `limit` to end, and then get an error. Returns earlier when `hurry`
   // becomes true.
   void drain(std::chrono::milliseconds limit, const std::atomic<bool>& hurry);

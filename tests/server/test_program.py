@@ -4,10 +4,12 @@ import http.client
 import json
 import os
 import pathlib
+import shutil
 import signal
 import struct
 import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
@@ -30,9 +32,9 @@ class Program:
                 return
         raise AssertionError(self.notes)
 
-    def ask(self, method, path, body=None):
+    def ask(self, method, path, body=None, headers=None):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
-        connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"})
+        connection.request(method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json", **(headers or {})})
         answer = connection.getresponse()
         content = json.loads(answer.read())
         connection.close()
@@ -84,6 +86,37 @@ class Serve(TestCase):
         status, answer = program.ask("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}]})
         self.assertEqual(status, 400)
         self.assertIn("--chat-template", answer["error"]["message"])
+
+    def test_keys_are_read_again(self):
+        keys = self.file("keys", "first: a-key-of-tests-1\n")
+        program = self.start("--keys", keys)
+        status = lambda key: program.ask("GET", "/v1/models", headers={"Authorization": f"Bearer {key}"})[0]
+        self.assertEqual((status("a-key-of-tests-1"), status("a-key-of-tests-2")), (200, 401))
+        keys.write_text("second: a-key-of-tests-2\n")
+        program.process.send_signal(signal.SIGHUP)
+        while status("a-key-of-tests-2") != 200:
+            time.sleep(0.05)
+        self.assertEqual(status("a-key-of-tests-1"), 401)
+        keys.write_text("short\n")
+        program.process.send_signal(signal.SIGHUP)
+        self.assertIn("are read again", program.process.stderr.readline())
+        self.assertIn("the keys stay as they were", program.process.stderr.readline())
+        self.assertEqual(status("a-key-of-tests-2"), 200)
+        self.assertEqual(program.end(), 0)
+
+    def test_spellings_of_a_name_are_one_model(self):
+        home = self.folder / "home"
+        (home / "models").mkdir(parents=True)
+        shutil.copy(TINY_F16, home / "models" / "Tiny.gguf")
+        os.environ["GABBRO_HOME"] = str(home)
+        self.addCleanup(os.environ.pop, "GABBRO_HOME")
+        program = self.start()
+        for name in ("Tiny", "tiny", "TINY"):
+            status, answer = program.ask("POST", "/v1/completions", {"model": name, "prompt": "Once", "max_tokens": 2})
+            self.assertEqual((status, answer.get("model")), (200, "Tiny"), answer)
+        self.assertEqual(len(program.ask("GET", "/api/ps")[1]["models"]), 1)
+        for name in ("models/Tiny.gguf", "../home/models/Tiny.gguf", str(home / "models" / "Tiny.gguf"), "./Tiny", "~/Tiny"):
+            self.assertEqual(program.ask("POST", "/v1/completions", {"model": name, "prompt": "Once"})[0], 404, name)
 
     def test_two_models_and_a_worker(self):
         os.environ["GABBRO_WORKER"] = "on"

@@ -94,7 +94,18 @@ std::vector<ApiKey> parse_keys(std::string_view text, const std::string& file) {
   return keys;
 }
 
-Access::Access(AccessOptions options) : options_(std::move(options)) {}
+Access::Access(AccessOptions options) : options_(std::move(options)) { set_keys(std::move(options_.keys)); }
+
+void Access::set_keys(std::vector<ApiKey> keys) {
+  auto next = std::make_shared<const std::vector<ApiKey>>(std::move(keys));
+  const std::lock_guard lock(mutex_);
+  keys_.swap(next);
+}
+
+std::shared_ptr<const std::vector<ApiKey>> Access::keys() const {
+  const std::lock_guard lock(mutex_);
+  return keys_;
+}
 
 bool Access::allows_host(std::string_view host) const {
   const std::string name = host_name(host);
@@ -102,7 +113,7 @@ bool Access::allows_host(std::string_view host) const {
     return true;
   if (options_.is_loopback) return false;
   // A web page that rebinds its name cannot name an address, nor has it a key.
-  return is_ipv4(name) || name.starts_with('[') || !options_.keys.empty();
+  return is_ipv4(name) || name.starts_with('[') || !keys()->empty();
 }
 
 bool Access::allows_origin(const HttpRequest& request, std::string_view origin) const {
@@ -123,7 +134,8 @@ std::optional<ApiError> Access::refusal(HttpRequest& request) const {
   const std::string* const site = request.header("sec-fetch-site");
   if (origin == nullptr && site != nullptr && *site == "cross-site" && !is_free(request))
     return ApiError(403, "requests of other sites are not allowed; --allowed-origins adds them");
-  if (options_.keys.empty() || is_free(request)) return std::nullopt;
+  const auto known = keys();
+  if (known->empty() || is_free(request)) return std::nullopt;
   std::string_view given;
   if (const std::string* const bearer = request.header("authorization")) {
     constexpr std::string_view kScheme = "bearer ";
@@ -135,7 +147,7 @@ std::optional<ApiError> Access::refusal(HttpRequest& request) const {
   }
   const std::string digest = sha256_of(given);
   const ApiKey* found = nullptr;
-  for (const ApiKey& key : options_.keys) {
+  for (const ApiKey& key : *known) {
     if (equal_in_constant_time(key.sha256, digest)) found = &key;
   }
   if (found != nullptr && !given.empty()) {

@@ -1,6 +1,8 @@
 // Access to the server: hosts, origins and API keys. Pure: decides by the head of a request.
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +32,9 @@ class Access {
  public:
   explicit Access(AccessOptions options);
 
+  // Takes other keys from the next request on. Called by any thread.
+  void set_keys(std::vector<ApiKey> keys);
+
   // Nothing where the request may go on; then request.key_name is set. Preflight requests of allowed origins are
   // answered.
   std::optional<Response> check(HttpRequest& request) const;
@@ -41,7 +46,11 @@ class Access {
   bool allows_origin(const HttpRequest& request, std::string_view origin) const;
   std::optional<ApiError> refusal(HttpRequest& request) const;
 
+  std::shared_ptr<const std::vector<ApiKey>> keys() const;
+
   AccessOptions options_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const std::vector<ApiKey>> keys_;
 };
 
 }  // namespace gabbro::server

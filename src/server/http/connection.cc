@@ -169,7 +169,7 @@ void Connection::dispatch() {
   parser_.reset();
   enter(Phase::kHandled);
   exchange_ = std::make_shared<ConnectionExchange>(shared_from_this(), request_);
-  asio::post(shared_->pool, [exchange = exchange_, shared = shared_] { shared->handlers.handle(exchange); });
+  shared_->post([exchange = exchange_, shared = shared_] { shared->handlers.handle(exchange); });
 }
 
 void Connection::refuse(int status, const std::string& message) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -29,6 +30,22 @@ struct ConnectionShared {
 
   ConnectionShared(const HttpOptions& options, HttpHandlers given)
       : limits(options.limits), handlers(std::move(given)), pool(static_cast<size_t>(options.pool_threads)) {}
+
+  // Runs `task` on the pool; after join() it is dropped, so that no task keeps what it holds for ever.
+  void post(std::function<void()> task) {
+    const std::lock_guard lock(mutex);
+    if (!joined) asio::post(pool, std::move(task));
+  }
+  void join() {
+    {
+      const std::lock_guard lock(mutex);
+      joined = true;
+    }
+    pool.join();
+  }
+
+  std::mutex mutex;
+  bool joined = false;
 };
 
 class Connection final : public std::enable_shared_from_this<Connection> {

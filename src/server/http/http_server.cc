@@ -19,6 +19,7 @@ namespace {
 using asio::ip::tcp;
 using error_code = boost::system::error_code;
 constexpr std::chrono::milliseconds kAfterAcceptError{100};
+constexpr std::chrono::milliseconds kClosing{2'000};  // in which all connections are closed
 
 std::string text_of(const tcp::endpoint& endpoint) {
   const std::string address = endpoint.address().to_string();
@@ -151,7 +152,7 @@ void HttpServer::State::repeat(const std::shared_ptr<asio::steady_timer>& timer,
   timer->expires_after(period);
   timer->async_wait([self = shared_from_this(), timer, period, task](error_code error) {
     if (error || self->stopping) return;
-    asio::post(self->shared->pool, [self, timer, period, task] {
+    self->shared->post([self, timer, period, task] {
       (*task)();
       if (!self->stopping) self->repeat(timer, period, task);
     });
@@ -187,7 +188,9 @@ void HttpServer::stop() {
   if (state_->stopping.exchange(true)) return;
   stop_accepting();
   for (const auto& connection : state_->open_connections()) connection->close_now();
-  state_->shared->pool.join();
+  const auto end = Connection::Clock::now() + kClosing;
+  while (connections() > 0 && Connection::Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  state_->shared->join();
   state_->work.reset();
   state_->context.stop();
   for (std::thread& thread : state_->threads) thread.join();
@@ -198,7 +201,7 @@ void HttpServer::stop() {
   state_->context.poll();
 }
 
-void HttpServer::post(std::function<void()> task) { asio::post(state_->shared->pool, std::move(task)); }
+void HttpServer::post(std::function<void()> task) { state_->shared->post(std::move(task)); }
 
 void HttpServer::every(std::chrono::milliseconds period, std::function<void()> task) {
   state_->timers.push_back(std::make_shared<asio::steady_timer>(state_->context));

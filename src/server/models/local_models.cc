@@ -115,7 +115,11 @@ std::optional<ModelEntry> LocalModels::find(const std::string& name) {
   }
   try {
     const std::optional<std::string> path = find_model(name);
-    if (path) return with_facts({.id = name, .path = *path, .bytes = size_of(*path)});
+    if (!path) return std::nullopt;
+    // Another spelling is the same model.
+    const std::vector<ModelEntry> entries = list();
+    const auto same = std::ranges::find(entries, *path, &ModelEntry::path);
+    return same != entries.end() ? *same : with_facts({.id = name, .path = *path, .bytes = size_of(*path)});
   } catch (const Error&) {
     // It could be several: not this name.
   }

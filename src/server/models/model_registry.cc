@@ -86,6 +86,7 @@ void ModelRegistry::release(std::shared_ptr<ModelRunner>& runner) {
   {
     const std::lock_guard lock(mutex_);
     Slot& slot = slots_.at(runner->entry().id);
+    slot.unloads = slot.unloads || runner->is_lost();  // the next request loads it again
     runner.reset();
     if (--slot.leases == 0) slot.idle_since = Clock::now();
   }

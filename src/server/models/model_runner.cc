@@ -27,6 +27,8 @@ struct ModelRunner::Job {
     --runner->waiting_;
     ++runner->running_;
   }
+  void answered() { runner->losses_ = 0; }
+  void lost() { ++runner->losses_; }
   void ended() {
     const State before = state.exchange(State::kEnded);
     if (before == State::kWaiting) --runner->waiting_;
@@ -56,10 +58,12 @@ class CountedChannel final : public Channel {
   void text(std::string_view piece) override { channel_->text(piece); }
   void finished(GenerateResult result) override {
     job_->ended();
+    job_->answered();
     channel_->finished(std::move(result));
   }
   void failed(const Error& error) override {
     job_->ended();
+    if (dynamic_cast<const DeviceLost*>(&error) != nullptr) job_->lost();
     channel_->failed(error);
   }
 

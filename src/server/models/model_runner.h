@@ -41,8 +41,12 @@ class ModelRunner {
   size_t place(const JobHandle& job) const;  // in the queue, from 1 on; 0: it does not wait
   size_t waiting() const { return waiting_; }
   size_t running() const { return running_; }
+  // Whether requests fail since the device is lost, more often than a worker process is started again.
+  bool is_lost() const { return losses_ > kMostLosses; }
 
  private:
+  static constexpr int kMostLosses = 4;
+
   void run();
   void begin(const JobHandle& job);
   void check_room(size_t count) const;
@@ -52,6 +56,7 @@ class ModelRunner {
   const LoadedModel model_;
   const size_t queue_limit_;
   std::atomic<size_t> waiting_ = 0, running_ = 0;
+  std::atomic<int> losses_ = 0;  // one after another without an answer in between
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::list<JobHandle> incoming_;
