@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -15,8 +16,10 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import support  # noqa: E402
 from gguf_edit import Gguf  # noqa: E402
+from server_support import raw_request  # noqa: E402
 from support import ROOT, TINY_F16, TINY_Q8_0, TestCase  # noqa: E402
 
+MEASURING = 0.3  # seconds that asking for the count takes on a busy machine
 ENCODERS = ROOT / "tests" / "data" / "encoders"
 
 
@@ -39,6 +42,13 @@ class Program:
         content = json.loads(answer.read())
         connection.close()
         return answer.status, content
+
+    def text(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection.request("GET", path)
+        text = connection.getresponse().read().decode()
+        connection.close()
+        return text
 
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
@@ -160,6 +170,35 @@ class Serve(TestCase):
         self.assertEqual(program.ask("GET", "/api/tags")[1]["models"][0]["capabilities"], ["embedding"])
 
 
+    def test_rerank_and_score(self):
+        query, documents = "what is basalt", ["basalt is a rock", "the sea is deep", "a rock"]
+        rows = json.loads(self.succeeds("rerank", ENCODERS / "bert_rerank", query, *documents, "--json").text)["results"]
+        program = self.start(ENCODERS / "bert_rerank")
+        for path in ("/v1/rerank", "/rerank", "/v1/reranking", "/reranking"):
+            status, answer = program.ask("POST", path, {"model": "bert_rerank", "query": query, "documents": documents})
+            self.assertEqual(status, 200, answer)
+            self.assertEqual([row["index"] for row in answer["results"]], [row["index"] for row in rows])
+        for row, expected in zip(answer["results"], rows):
+            self.assertAlmostEqual(row["relevance_score"], expected["score"], places=5)
+            self.assertEqual(row["document"], {"text": expected["document"]})
+        best = {"query": query, "documents": [{"text": text} for text in documents], "top_n": 1, "return_documents": False}
+        _, answer = program.ask("POST", "/v1/rerank", best)
+        self.assertEqual([list(row) for row in answer["results"]], [["index", "relevance_score"]])
+        _, tei = program.ask("POST", "/rerank", {"query": query, "texts": documents, "return_text": True})
+        self.assertEqual([(row["index"], row["text"]) for row in tei], [(row["index"], row["document"]) for row in rows])
+        scores = {row["index"]: row["score"] for row in rows}
+        _, answer = program.ask("POST", "/v1/score", {"model": "bert_rerank", "text_1": query, "text_2": documents})
+        for row in answer["data"]:
+            self.assertAlmostEqual(row["score"], scores[row["index"]], places=5)
+        _, answer = program.ask("POST", "/score", {"text_1": [query, query], "text_2": documents[:2]})
+        self.assertAlmostEqual(answer["data"][1]["score"], scores[1], places=5)
+        for wrong in ({"query": query}, {"documents": documents}, {"query": query, "documents": []}, {"query": 5, "documents": documents},
+                      {"query": query, "documents": [5]}, {"query": query, "documents": documents, "top_n": 0}):
+            self.assertEqual(program.ask("POST", "/v1/rerank", wrong)[0], 400, wrong)
+        for wrong in ({"text_1": query}, {"text_1": [query] * 2, "text_2": documents}):
+            self.assertEqual(program.ask("POST", "/v1/score", wrong)[0], 400, wrong)
+
+
 class Real(TestCase):
     @unittest.skipUnless(support.real_model(), "SmolLM2 is not in the model cache")
     def test_an_answer(self):
@@ -170,6 +209,30 @@ class Real(TestCase):
             {"role": "user", "content": "What is the capital of France?"}]})
         self.assertEqual(status, 200)
         self.assertIn("Paris", answer["choices"][0]["message"]["content"])
+
+    @unittest.skipUnless(support.real_model(), "SmolLM2 is not in the model cache")
+    def test_a_client_that_leaves_ends_its_prompt(self):
+        """In the middle of a chunk of the prompt, which takes longer than the limit."""
+        program = Program(support.real_model())
+        self.addCleanup(lambda: program.process.poll() is None and program.end(signal.SIGKILL))
+
+        def running():
+            text = program.text("/metrics")
+            return sum(int(line.split()[-1]) for line in text.splitlines() if line.startswith("gabbro_requests_running{"))
+
+        for stream in (False, True):
+            words = " ".join(f"{stream}{i}" for i in range(900))  # no beginning that is cached
+            body = {"model": pathlib.Path(support.real_model()).stem, "prompt": words, "stream": stream}
+            with socket.create_connection(("127.0.0.1", program.port)) as connection:
+                connection.sendall(raw_request("POST", "/v1/completions", body))
+                while running() == 0:
+                    time.sleep(0.01)
+                time.sleep(0.1)
+                self.assertEqual(running(), 1)
+            start = time.monotonic()
+            while running() > 0:
+                time.sleep(0.005)
+            self.assertLess(time.monotonic() - start, 0.1 + MEASURING)
 
 
 if __name__ == "__main__":

@@ -81,9 +81,8 @@ ModelRunner::~ModelRunner() {
   {
     const std::lock_guard lock(mutex_);
     stops_ = true;
-    cancel_all_ = true;
-    for (const auto& weak : queue_) {
-      if (const JobHandle job = weak.lock()) job->canceled = true;
+    for (const auto& weak : jobs_) {
+      if (const JobHandle job = weak.lock()) cancel_job(*job);
     }
   }
   wake_.notify_all();
@@ -118,11 +117,11 @@ void ModelRunner::check_room(size_t count) const {
 void ModelRunner::put(JobHandle job) {
   job->runner = this;
   ++waiting_;
-  std::erase_if(queue_, [](const std::weak_ptr<Job>& weak) {
+  std::erase_if(jobs_, [](const std::weak_ptr<Job>& weak) {
     const JobHandle other = weak.lock();
-    return other == nullptr || other->state != Job::State::kWaiting;
+    return other == nullptr || other->state == Job::State::kEnded;
   });
-  queue_.push_back(job);
+  jobs_.push_back(job);
   incoming_.push_back(std::move(job));
 }
 
@@ -169,14 +168,18 @@ ModelRunner::JobHandle ModelRunner::add_work(std::function<void(TextEncoder&, co
 
 void ModelRunner::cancel(const JobHandle& job) {
   const std::lock_guard lock(mutex_);
-  job->canceled = true;
-  if (job->has_ticket && job->state != Job::State::kEnded) model_.generator->cancel(job->ticket);
+  cancel_job(*job);
+}
+
+void ModelRunner::cancel_job(Job& job) {
+  job.canceled = true;
+  if (job.has_ticket && job.state != Job::State::kEnded) model_.generator->cancel(job.ticket);
 }
 
 size_t ModelRunner::place(const JobHandle& job) const {
   const std::lock_guard lock(mutex_);
   size_t place = 0;
-  for (const auto& weak : queue_) {
+  for (const auto& weak : jobs_) {
     const JobHandle other = weak.lock();
     if (other == nullptr || other->state != Job::State::kWaiting) continue;
     ++place;
@@ -200,7 +203,7 @@ void ModelRunner::run() {
     for (const JobHandle& job : jobs) begin(job);
     if (model_.generator == nullptr) continue;
     try {
-      busy = model_.generator->step(&cancel_all_);
+      busy = model_.generator->step();  // a flag here would hide cancel() from a step that runs
     } catch (const std::exception& error) {
       // It concerns all requests that run; those that wait go on.
       const auto* const known = dynamic_cast<const Error*>(&error);

@@ -51,6 +51,7 @@ class ModelRunner {
   void begin(const JobHandle& job);
   void check_room(size_t count) const;
   void put(JobHandle job);
+  void cancel_job(Job& job);
 
   const ModelEntry entry_;
   const LoadedModel model_;
@@ -60,9 +61,8 @@ class ModelRunner {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::list<JobHandle> incoming_;
-  std::list<std::weak_ptr<Job>> queue_;  // those that wait, in order
+  std::list<std::weak_ptr<Job>> jobs_;  // those that have not ended, in order
   bool stops_ = false;
-  std::atomic<bool> cancel_all_ = false;
   std::thread thread_;
 };
 
