@@ -1,7 +1,6 @@
 #include "src/server/answer/answer.h"
 
 #include <algorithm>
-#include <set>
 
 namespace gabbro::server {
 

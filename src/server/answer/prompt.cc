@@ -5,6 +5,7 @@
 #include "src/engine/model_text.h"
 #include "src/server/answer/thoughts.h"
 #include "src/text/chat/chat_prompt.h"
+#include "src/text/tokenizer.h"
 
 namespace gabbro::server {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 
 #include "src/base/error.h"
 #include "src/hub/digest.h"

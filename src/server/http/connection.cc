@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <ctime>
+#include <utility>
 
 #include "src/server/http/url.h"
 

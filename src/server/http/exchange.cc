@@ -1,5 +1,7 @@
 #include <boost/asio/post.hpp>
 
+#include <algorithm>
+
 #include "src/server/http/connection.h"
 
 namespace gabbro::server {

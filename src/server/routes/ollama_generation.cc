@@ -1,10 +1,13 @@
 // POST /api/chat, /api/generate, /api/embed, /api/embeddings
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/server/answer/ollama_writer.h"
 #include "src/server/answer/prompt.h"
 #include "src/server/answer/vectors.h"
 #include "src/server/routes/openai_common.h"
+#include "src/text/tokenizer.h"
 
 namespace gabbro::server {
 namespace {

@@ -4,6 +4,7 @@
 #include "src/server/answer/prompt.h"
 #include "src/server/http/url.h"
 #include "src/server/routes/openai_common.h"
+#include "src/text/tokenizer.h"
 
 namespace gabbro::server {
 namespace {

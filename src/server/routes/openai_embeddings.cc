@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "src/server/answer/prompt.h"
 #include "src/server/answer/vectors.h"

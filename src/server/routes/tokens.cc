@@ -4,6 +4,7 @@
 #include "src/server/answer/prompt.h"
 #include "src/server/routes/openai_common.h"
 #include "src/text/chat/chat_template.h"
+#include "src/text/tokenizer.h"
 #include "src/text/unicode/utf8_stream.h"
 
 namespace gabbro::server {
