@@ -1,9 +1,9 @@
 // Errors of requests, in the forms of the dialects.
 #pragma once
 
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <stdexcept>
 #include <string>
 
 #include "gabbro/error.h"
@@ -14,10 +14,12 @@ namespace gabbro::server {
 using Json = nlohmann::ordered_json;
 
 // Ends a request. The status tells the kind; the other fields are those of OpenAI's error object.
-class ApiError : public std::runtime_error {
+class ApiError : public std::exception {
  public:
   ApiError(int status, const std::string& message, std::string code = {}, std::string param = {})
-      : std::runtime_error(message), status_(status), code_(std::move(code)), param_(std::move(param)) {}
+      : message_(message), status_(status), code_(std::move(code)), param_(std::move(param)) {}
+
+  const char* what() const noexcept override { return message_.c_str(); }
 
   int status() const { return status_; }
   const std::string& code() const { return code_; }    // empty: null
@@ -30,6 +32,7 @@ class ApiError : public std::runtime_error {
   int delay_ms = 0;
 
  private:
+  std::string message_;
   int status_;
   std::string code_, param_;
 };

@@ -17,9 +17,10 @@ void Service::with_model(const std::shared_ptr<Exchange>& exchange, const std::s
   const auto start = std::chrono::steady_clock::now();
   models_.acquire(
       models_.find(name), keep_alive,
-      [this, exchange, start, use = std::move(use)](ModelRegistry::LeaseHandle lease, std::exception_ptr error) {
+      [this, exchange, start, use = std::move(use)](ModelRegistry::LeaseHandle lease,
+                                                    const std::shared_ptr<const ModelRegistry::LoadFailure>& failure) {
         try {
-          if (error) std::rethrow_exception(error);
+          if (failure) return fail(*exchange, failure->answer);
           if (exchange->is_gone()) return;
           use(std::move(lease), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
         } catch (...) {

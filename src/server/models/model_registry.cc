@@ -151,7 +151,7 @@ void ModelRegistry::load(const std::string& id) {
     entry = slots_.at(id).entry;
   }
   std::shared_ptr<ModelRunner> runner;
-  std::exception_ptr error;
+  std::shared_ptr<const LoadFailure> failure;
   const auto start = Clock::now();
   try {
     make_room(entry.bytes, id);
@@ -167,8 +167,12 @@ void ModelRegistry::load(const std::string& id) {
     make_room(model.bytes, id);  // now that they are known
     runner = std::make_shared<ModelRunner>(entry, std::move(model), options_.queue_limit);
     notice(fmt::format("loaded {} in {:.2f} s", id, std::chrono::duration<double>(Clock::now() - start).count()));
+  } catch (const Error& error) {
+    failure =
+        std::make_shared<const LoadFailure>(LoadFailure{api_error(error), error.code(), error.what(), error.hint()});
   } catch (...) {
-    error = std::current_exception();
+    const ApiError answer = current_api_error();
+    failure = std::make_shared<const LoadFailure>(LoadFailure{answer, ErrorCode::kFailed, answer.what()});
   }
   std::vector<Ready> waiting;
   std::vector<LeaseHandle> leases;
@@ -179,11 +183,11 @@ void ModelRegistry::load(const std::string& id) {
     slot.runner = runner;
     slot.idle_since = Clock::now();
     for (size_t i = 0; i < waiting.size(); ++i) leases.push_back(runner != nullptr ? lease(slot) : nullptr);
-    if (error) slots_.erase(id);
+    if (failure) slots_.erase(id);
   }
   for (size_t i = 0; i < waiting.size(); ++i) {
-    post_([ready = std::move(waiting[i]), handle = std::move(leases[i]), error]() mutable {
-      ready(std::move(handle), error);
+    post_([ready = std::move(waiting[i]), handle = std::move(leases[i]), failure]() mutable {
+      ready(std::move(handle), failure);
     });
   }
 }
@@ -193,8 +197,8 @@ void ModelRegistry::load_now(const std::string& name) {
   std::mutex mutex;
   std::condition_variable done;
   bool is_done = false;
-  std::exception_ptr failure;
-  acquire(entry, kForever, [&](LeaseHandle handle, std::exception_ptr error) {
+  std::shared_ptr<const LoadFailure> failure;
+  acquire(entry, kForever, [&](LeaseHandle handle, std::shared_ptr<const LoadFailure> error) {
     handle.reset();
     const std::lock_guard lock(mutex);
     failure = std::move(error);
@@ -203,7 +207,7 @@ void ModelRegistry::load_now(const std::string& name) {
   });
   std::unique_lock lock(mutex);
   done.wait(lock, [&] { return is_done; });
-  if (failure) std::rethrow_exception(failure);
+  if (failure) throw Error(failure->code, failure->message, failure->hint);
 }
 
 bool ModelRegistry::unload(const std::string& id) {

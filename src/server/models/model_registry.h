@@ -5,7 +5,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "src/server/api_error.h"
 #include "src/server/models/model_runner.h"
 
 namespace gabbro::server {
@@ -49,8 +49,13 @@ class ModelRegistry {
     std::shared_ptr<ModelRunner> runner_;
   };
   using LeaseHandle = std::shared_ptr<Lease>;
+  struct LoadFailure {
+    ApiError answer;              // of the requests that waited for the model
+    ErrorCode code;               // of the error that loading threw
+    std::string message, hint{};  // of it
+  };
   // One of the two is null.
-  using Ready = std::function<void(LeaseHandle lease, std::exception_ptr error)>;
+  using Ready = std::function<void(LeaseHandle lease, std::shared_ptr<const LoadFailure> failure)>;
 
   // `post` runs a task on another thread.
   ModelRegistry(RegistryOptions options, std::unique_ptr<ModelSource> source,
