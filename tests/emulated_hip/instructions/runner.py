@@ -118,7 +118,7 @@ class Emulation:
             blocks = math.prod(map(int, launch.split()[1].split("x"))) * of.count
             if of.write_backs > blocks:
                 return f"{launch}: {blocks} blocks write an L2 cache back {of.write_backs} times"
-            if of.system_loads:
+            if of.system_loads and not case.peeks:
                 return f"{launch}: {of.system_loads} loads of system scope"
         return ""
 
