@@ -154,6 +154,15 @@ TEST(LinearFused, equals_its_definition) {
   }
 }
 
+// One shape of each epilogue.
+TEST(LinearFused, of_each_epilogue) {
+  std::mt19937 generator(15);
+  for (const Case& c : std::vector<Case>{{1, 520, {9}, 1, true, true}, {9, 64, {70, 70}, 2, true, false}}) {
+    Fused fused(c, generator);
+    for_each_target([&](const Target& target) { fused.run(target); });
+  }
+}
+
 TEST(LinearFused, takes_weights_of_two_dtypes) {
   std::mt19937 generator(13);
   for (const int64_t tokens : {1, 6, 17, 40, 100}) {

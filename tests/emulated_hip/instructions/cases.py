@@ -34,6 +34,7 @@ CASES = [
     conformance("linear, batch in splits", ("linear_q4_0_9x70x288", "linear_f16_31x70x288"), _LINEAR,
                 r"^linear_.*_batch_\d+ \d+x1x[2-9]"),
     conformance("linear, prefill", ("linear_q4_0_100x65x32", "linear_f16_100x65x32"), _LINEAR, "^linear_"),
+    Case("linear, fused", "kernel_test", ("LinearFused.of_each_epilogue",), _LINEAR, "^linear_"),
     conformance("attention, decode in splits", ("attention_T_1_H_8_G_2_D_64_P_64_start_200_window_0_softcap_0_i8",),
                 _ATTENTION, r"^attention_i8_128 \d+x\d+x2", peeks=True),
     conformance("attention, matrix decode in splits",

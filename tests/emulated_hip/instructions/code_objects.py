@@ -2,6 +2,7 @@
 import hashlib
 import pathlib
 import shutil
+import struct
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -52,6 +53,17 @@ def compile_sources(names, target, cache, root=ROOT, log=print):
             lines = [line for line in done.stdout.splitlines() if "error" in line] or done.stdout.splitlines()
             raise CompileError(f"{known[name]} for {target}: {lines[0] if lines else f'status {done.returncode}'}")
     return wanted
+
+
+def code_of(file):
+    """The instructions and descriptors of a code object, without names that depend on the path of its source."""
+    data = file.read_bytes()
+    (at,) = struct.unpack_from("<Q", data, 40)
+    size, count, names = struct.unpack_from("<3H", data, 58)
+    sections = [struct.unpack_from("<IIQQQQ", data, at + size * i) for i in range(count)]
+    strings = sections[names][4]
+    name_of = lambda section: data[strings + section[0]:data.index(b"\0", strings + section[0])]
+    return [data[s[4]:s[4] + s[5]] for s in sections if name_of(s) in (b".text", b".rodata")]
 
 
 def link_folder(folder, files, target):

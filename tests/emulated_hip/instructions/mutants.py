@@ -66,12 +66,11 @@ EXCHANGES = {
     "kernels/matmul/matmul.cc": ("matmul", "matmul"),
     "kernels/matmul/matmul_vec.cc": ("matmul_vec", "matmul, splits"),
     "kernels/conv/conv.cc": ("conv", "convolution"),
-    "kernels/linear/linear_tiled.cc": ("linear_tiled", "linear, prefill"),
     "kernels/linear/rounded_row.h": ("linear_decode_q", "linear, decode"),
-    "kernels/linear/linear_decode_plain.cc": ("linear_decode_plain", "linear, decode"),
+    "kernels/linear/linear_decode_plain.cc": ("linear_decode_plain", "linear, decode", "linear, fused"),
     "kernels/linear/linear_batch.cc": ("linear_batch", "linear, batch in splits"),
-    "kernels/linear/batch_products.h": ("linear_batch", "linear, batch in splits"),
-    "kernels/linear/batch_activations.h": ("linear_batch", "linear, batch in splits"),
+    "kernels/linear/batch_products.h": ("linear_batch", "linear, batch in splits", "linear, fused"),
+    "kernels/linear/batch_activations.h": ("linear_batch", "linear, batch in splits", "linear, fused"),
     "kernels/linear/convert_f16.cc": ("convert_f16", "linear, prefill"),
     "kernels/attention/attention_decode.h": ("attention_decode", "attention, decode in splits"),
     "kernels/attention/attention_splits.h": ("attention_decode", "attention, decode in splits"),
@@ -82,10 +81,8 @@ EXCHANGES = {
 # Mutants are compiled without most of the kernels of sources that take minutes.
 SHORTER = {
     "linear_batch": [(r"GABBRO_FOR_EACH_FORMAT\(GABBRO_FORMAT\)", "GABBRO_BLOCKS(q4_0, 16)"),
-                     (r"GABBRO_OWN\(b?f16, .*\n", ""), (r"GABBRO_PLAIN\(bf16, .*\n", ""),
-                     (r"GABBRO_PLAIN\(f16, Half, (16|64)\)\n", "")],
-    "linear_tiled": [(r"GABBRO_FOR_EACH_FORMAT\(GABBRO_LINEAR\)", "GABBRO_LINEAR(q4_0)"),
-                     (r"GPU_KERNEL\(linear_bf16_.*\n", "")],
+                     (r"GABBRO_OWN\(bf16, .*\n", ""), (r"GABBRO_PLAIN\(bf16, .*\n", ""),
+                     (r"GABBRO_PLAIN\(f16, Half, 64\)\n", "")],
     "linear_decode_q": [(r"GABBRO_FOR_EACH_FORMAT\((GABBRO_QUANTIZED)\)", r"\1(q4_0) \1(q8_0)")],
     "reduce": [(r"GABBRO_REDUCTIONS\((bf16|i32|i64), .*\n", "")],
 }
@@ -152,7 +149,7 @@ def _compile(mutant, target, folder, cache, objects):
     plain = code_objects.compile_sources([mutant.source], target, cache, plain, quiet)[mutant.source]
     made = _make_tree(folder / "mutant", mutant.source, mutant)
     made = code_objects.compile_sources([mutant.source], target, cache, made, quiet)[mutant.source]
-    if plain.read_bytes() == made.read_bytes():
+    if code_objects.code_of(plain) == code_objects.code_of(made):
         return None
     own = folder / "code"
     if own.exists():
