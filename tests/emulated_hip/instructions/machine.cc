@@ -39,7 +39,7 @@ extern "C" {
 
 struct EmulatedGpuLaunch {
   uint64_t code, image, entries, bounds, bound_count, seed;
-  uint32_t chip, slots, waves, lds_bytes;
+  uint32_t chip, slots, waves, lds_bytes, late;
 };
 
 void emulated_gpu_begin(const EmulatedGpuLaunch* launch) {
@@ -51,7 +51,7 @@ void emulated_gpu_begin(const EmulatedGpuLaunch* launch) {
   machine.bounds = reinterpret_cast<const uint64_t*>(launch->bounds);
   machine.bound_count = launch->bound_count;
   machine.last_bound = machine.fault = machine.write_backs = machine.system_loads = 0;
-  machine.memory.begin(machine.chip, launch->seed, launch->slots, launch->waves);
+  machine.memory.begin(machine.chip, launch->seed, launch->slots, launch->waves, launch->late != 0);
   machine.lds.begin(launch->slots, launch->lds_bytes);
 }
 void emulated_gpu_end() { Machine::get().memory.end(); }

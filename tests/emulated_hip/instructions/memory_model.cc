@@ -21,12 +21,12 @@ uint32_t memory_at(uint64_t at) {
 
 }  // namespace
 
-void MemoryModel::begin(Chip chip, uint64_t seed, uint32_t slots, uint32_t waves) {
+void MemoryModel::begin(Chip chip, uint64_t seed, uint32_t slots, uint32_t waves, bool late) {
   chip_ = chip;
   waves_ = waves;
   time_ = 0;
   random_.seed(static_cast<uint32_t>(seed * 2654435761U + 1));
-  is_slow_ = is_drawn(2);
+  rarely_ = late ? 4096 : is_drawn(2) ? 4 : 64;
   near_.assign(size_t{slots} * 2, 0);
   far_.assign(std::max(slots, kCaches), 0);
   held_.assign(is_cdna() ? slots : size_t{slots} * waves, {});
@@ -55,9 +55,8 @@ void MemoryModel::leave(uint32_t slot) {
 }
 
 void MemoryModel::drift() {
-  const uint32_t rarely = is_slow_ ? 64 : 4;
-  if (is_drawn(rarely)) drain(held_[random_() % held_.size()], 1 + random_() % 3);
-  if (is_cdna() && is_drawn(rarely * 4)) {
+  if (is_drawn(rarely_)) drain(held_[random_() % held_.size()], 1 + random_() % 3);
+  if (is_cdna() && is_drawn(rarely_ * 4)) {
     const uint32_t one_of = 1 + random_() % 3;
     l2_[random_() % kCaches].filter([&](uint64_t at, const Held& stored) {
       if (!is_drawn(one_of)) return true;

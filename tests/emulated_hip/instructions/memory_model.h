@@ -23,8 +23,8 @@ enum class Scope : uint8_t { kWave, kBlock, kAgent, kSystem };
 
 class MemoryModel {
  public:
-  // A launch of blocks of `waves` waves in `slots` slots.
-  void begin(Chip chip, uint64_t seed, uint32_t slots, uint32_t waves);
+  // A launch of blocks of `waves` waves in `slots` slots. If it is late, stores are held for long.
+  void begin(Chip chip, uint64_t seed, uint32_t slots, uint32_t waves, bool late = false);
   void end();                                 // all stores become visible
   void select(uint32_t slot, uint32_t wave);  // whose instructions follow
   void leave(uint32_t slot);                  // its block has ended
@@ -78,7 +78,7 @@ class MemoryModel {
 
   Chip chip_ = Chip::kRdna3;
   uint32_t waves_ = 1, slot_ = 0, wave_ = 0;
-  bool is_slow_ = false;   // held stores become visible only now and then
+  uint32_t rarely_ = 1;    // one in so many turns makes held stores visible
   bool is_stale_ = false;  // the load that runs gives old values
   bool is_near_ = false;   // of the first cache, or of the second one
   bool is_coherent_ = false;

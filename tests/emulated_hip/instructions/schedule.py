@@ -10,8 +10,9 @@ from amd_emulator import execute
 from amd_emulator.errors import EmulatorError, MemoryFault
 
 _MOST_INSTRUCTIONS = 1 << 36
-# Shares of the turns after which a wave pauses, and the most turns of others that a pause takes.
-_PAUSES, _PAUSES_AT_ATOMIC, _LONGEST_PAUSE = 0.02, 0.5, 1000
+# Shares of the turns after which a wave pauses, and the most turns of others that a pause takes. In late launches all
+# other blocks end meanwhile.
+_PAUSES, _PAUSES_AT_ATOMIC, _LATE_PAUSES_AT_ATOMIC, _LONGEST_PAUSE, _LATE_PAUSE = 0.02, 0.5, 0.9, 1000, 50000
 _MANY_TURNS = 4096
 _PATTERNS = (0x7FC0A5A5, 0xA5A5A5A5, 0x7F7FFFFF, 0xFFFFFFFF)
 
@@ -20,12 +21,13 @@ class Parameters(ctypes.Structure):
     """EmulatedGpuLaunch of machine.cc."""
 
     _fields_ = [(name, ctypes.c_uint64) for name in ("code", "image", "entries", "bounds", "bound_count", "seed")] + [
-        (name, ctypes.c_uint32) for name in ("chip", "slots", "waves", "lds_bytes")]
+        (name, ctypes.c_uint32) for name in ("chip", "slots", "waves", "lds_bytes", "late")]
 
 
 class Launch(execute._Run):
     def __init__(self, module, launch, library, seed):
         self.library, self.seed, self.random = library, seed, random.Random(seed)
+        self.late = self.random.random() < 0.5
         launch.poison = self.random.choice(_PATTERNS)
         groups = launch.grid[0] * launch.grid[1] * launch.grid[2]
         launch.resident = launch.resident or min(groups, self.random.choice((2, 3, 8, 16)))
@@ -58,7 +60,7 @@ class Launch(execute._Run):
     def schedule(self):
         functions, bounds = self.library.functions, self._bounds()
         parameters = Parameters(self.m.tbase, self.m.base, self.m.tab.ctypes.data, bounds.ctypes.data, len(bounds),
-                                self.seed, hooks.CHIPS[self.m.isa], self.resident, self.waves, self.lds)
+                                self.seed, hooks.CHIPS[self.m.isa], self.resident, self.waves, self.lds, self.late)
         functions.emulated_gpu_begin(ctypes.byref(parameters))
         try:
             self._turns(functions)
@@ -69,6 +71,8 @@ class Launch(execute._Run):
         pick, next_group = self.random, 0
         states, ids = [None] * self.resident, [0] * self.resident
         longest = pick.choice((40, 400, 4000))  # instructions of a turn
+        longest_pause = _LATE_PAUSE if self.late else _LONGEST_PAUSE
+        at_atomic = _LATE_PAUSES_AT_ATOMIC if self.late else _PAUSES_AT_ATOMIC
         ready, paused = [], []  # slots and waves that can go on; with the turn until which they do not
         for turn in itertools.count():
             if turn % _MANY_TURNS == _MANY_TURNS - 1:  # a long kernel: most of the time would go into turns
@@ -89,10 +93,10 @@ class Launch(execute._Run):
             functions.emulated_gpu_select(s, w)
             states[s][w] = self.step(s, w, ids[s])
             if states[s][w] == execute._READY:
-                if pick.random() < (_PAUSES_AT_ATOMIC if functions.emulated_gpu_at_atomic() else _PAUSES):
+                if pick.random() < (at_atomic if functions.emulated_gpu_at_atomic() else _PAUSES):
                     ready[at] = ready[-1]
                     ready.pop()
-                    heapq.heappush(paused, (turn + pick.randrange(_LONGEST_PAUSE), (s, w)))
+                    heapq.heappush(paused, (turn + pick.randrange(longest_pause), (s, w)))
                 continue
             ready[at] = ready[-1]
             ready.pop()
