@@ -78,7 +78,7 @@ class MemoryModel {
 
   Chip chip_ = Chip::kRdna3;
   uint32_t waves_ = 1, slot_ = 0, wave_ = 0;
-  uint32_t rarely_ = 1;    // one in so many turns makes held stores visible
+  uint32_t rarely_ = 1;    // held stores become visible in one of this number of turns
   bool is_stale_ = false;  // the load that runs gives old values
   bool is_near_ = false;   // of the first cache, or of the second one
   bool is_coherent_ = false;

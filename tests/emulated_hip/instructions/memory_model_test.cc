@@ -16,7 +16,7 @@ class Model : public testing::Test {
   uint64_t at() const { return reinterpret_cast<uint64_t>(&word_); }
   void begin(Chip chip) { model_.begin(chip, 1, kSlots, kWaves); }
   void store(uint32_t value) { model_.store(at(), value, kAll, Scope::kWave); }
-  // Many loads, each with other states of the caches.
+  // The values of many loads, each with another state of the caches.
   std::set<uint32_t> loads(Scope scope) {
     std::set<uint32_t> values;
     for (int i = 0; i < 200; ++i) {
