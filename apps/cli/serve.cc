@@ -24,7 +24,7 @@ struct ServeArguments {
   int port = 11434;
   std::string keys, budget;
   int64_t keep_alive = 300;
-  bool no_auth = false, any_model = false, strict = false;
+  bool no_auth = false, any_model = false, strict = false, deterministic = false;
   int64_t context = 0;
   std::optional<std::string> kv_type;
   int64_t parallel = 4;
@@ -85,6 +85,7 @@ int run(ServeArguments& o) {
   sigset_t signals = block_signals();
   server::LocalModelOptions models{.load = load_options(o.common, o.context, o.kv_type),
                                    .worker_command = {"/proc/self/exe", kWorkerCommand},
+                                   .deterministic = o.deterministic,
                                    .on_notice = options.models.on_notice};
   models.load.sequences = o.parallel;
   if (!o.chat_template.empty())
@@ -140,6 +141,8 @@ void add_serve(Command root) {
   add_context(command, o->context);
   add_kv_type(command, o->kv_type);
   command.number("--parallel", o->parallel, "Requests that a model computes together").range(1, 1024);
+  command.flag("--deterministic", o->deterministic,
+               "Give each request the tokens that it gets alone, to the bit; slower");
   command.number("--queue", o->queue, "Requests that may wait for a model; others get 503").range(0, 1 << 20);
   command.number("--keep-alive", o->keep_alive, "Seconds that a model stays after its last request; -1: for ever")
       .range(-1, 1 << 30);

@@ -13,6 +13,7 @@ struct LocalModelOptions {
   LoadOptions load{};                         // context, device, threads, sequences ...
   std::vector<std::string> worker_command{};  // that runs worker::run_child(); empty: engines run in this process
   int worker_restarts = 3;
+  bool deterministic = false;  // as EngineSpec
   std::function<void(const std::string&)> on_notice{};
 };
 
