@@ -150,7 +150,8 @@ void add_serve(Command root) {
   command
       .option("--chat-template", o->chat_template,
               "Template for all models, a file or a name, in place of the one of their files")
-      .placeholder("FILE|NAME");
+      .placeholder("FILE|NAME")
+      .file(FileUse::kInput);
   command.number("--drain", o->drain, "Seconds that requests have to end after a signal").range(0, 3600);
   add_device_options(command, o->common);
   add_memory_options(command, o->common);

@@ -181,6 +181,7 @@ void Runner::compute_again(std::span<Sequence* const> sequences, const std::atom
 
 bool Runner::cuts_texts() const { return !engine_->state_->states && !encodes_texts(); }
 bool Runner::encodes_texts() const { return engine_->state_->text_to_text.has_value(); }
+void Runner::require_unchanged_files() const { engine_->state_->files.require_unchanged(); }
 bool Runner::rotates_by_length() const {
   return engine_->state_->model != nullptr && engine_->state_->model->rotations() != nullptr;
 }

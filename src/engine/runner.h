@@ -54,8 +54,9 @@ class Runner {
 
   // Whether a sequence can be cut without computing all of it again: it has no recurrent states, and no encoder.
   bool cuts_texts() const;
-  bool encodes_texts() const;      // of an encoder-decoder
-  bool rotates_by_length() const;  // keys of a text by its length: src/models/llm/text_rotations.h
+  bool encodes_texts() const;            // of an encoder-decoder
+  void require_unchanged_files() const;  // throws bad_input where the weights are no longer those that were loaded
+  bool rotates_by_length() const;        // keys of a text by its length: src/models/llm/text_rotations.h
 
   // How many tokens can be appended to the sequence before the rotation of its keys changes.
   int64_t rotation_room(const Sequence& sequence) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/engine/cache/page_pool.h"
@@ -306,6 +307,7 @@ void Scheduler::compute(const std::atomic<bool>* cancel) {
     goes_on = goes_on && taking.size() == running_.size();
     pass_rows(taking, {}, runner_.step_tokens(chunks, samplers, cancel, goes_on));
   }
+  last_failure_.clear();
   if (!suspects_.empty()) suspects_.erase(suspects_.begin());
   if (!drafts_ || has_prompts) return;
   int tokens = 0;
@@ -330,6 +332,7 @@ void Scheduler::isolate(const Error& error) {
   for (RunningRequest& one : running_) {
     if (one.takes_part()) taking.push_back(&one);
   }
+  runner_.require_unchanged_files();
   if (taking.empty()) throw;  // it concerns no request alone
   const bool is_short = dynamic_cast<const OutOfMemory*>(&error) != nullptr;
   if (is_short) short_since_ = steps_;
@@ -342,6 +345,8 @@ void Scheduler::isolate(const Error& error) {
   } else if (is_short && !options_.deterministic && std::ssize(taking.front()->tokens()) > kPageTokens) {
     most_tokens_ = std::max(std::ssize(taking.front()->tokens()) / 2, kPageTokens);
   } else {
+    // The engine is at fault where one request after another fails in the same way.
+    if (std::exchange(last_failure_, error.what()) == error.what()) throw;
     suspects_.erase(taking.front()->ticket());
     taking.front()->fail(error);
   }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "src/engine/generation_loop.h"
@@ -81,6 +82,7 @@ class Scheduler final : public GenerationLoop {
   std::list<std::unique_ptr<Sequence>> kept_;
   // Requests that a step which failed computed together: each is computed alone, so that only those at fault end.
   std::set<Ticket> suspects_;
+  std::string last_failure_;  // of a request that was computed alone; empty: a step was made since
   // Requests, and tokens of prompts, in a step: fewer after a step for which the device had too little memory.
   const size_t most_allowed_;
   size_t most_together_;

@@ -218,7 +218,6 @@ void refuse_unsupported(Fields& fields) {
                  "return_progress",
                  "timings_per_token",
                  "ttl",
-                 "priority",
                  "cache_salt",
                  "moderation",
                  "n_probs"});

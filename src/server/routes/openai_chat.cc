@@ -36,7 +36,7 @@ void answer_chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
                                             .thoughts = prompt.thoughts_open ? ThoughtSplitter::Mode::kOpen
                                                                              : ThoughtSplitter::Mode::kDetect,
                                             .load_seconds = load_seconds};
-                       add_choices(answer, prompt.tokens, options, request.choices);
+                       add_choices(answer, prompt.tokens, options, request);
                        answer.writer = make_openai_writer({.is_chat = true,
                                                            .id = random_id("chatcmpl-"),
                                                            .model = (*lease)->entry().id,

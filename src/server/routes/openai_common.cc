@@ -67,18 +67,20 @@ OpenAiRequest read_openai_request(Fields& fields) {
     request.includes_usage = options->boolean_or("include_usage", false) && request.streams;
     options->boolean("include_obfuscation");
   }
+  // vLLM's: the lower goes first.
+  request.priority = static_cast<int>(-fields.integer("priority", -kHighestPriority, -kLowestPriority).value_or(0));
   request.keep_alive = read_keep_alive(fields, "keep_alive");
   return request;
 }
 
 void add_choices(AnswerRequest& answer, const std::vector<int32_t>& prompt, const GenerateOptions& options,
-                 int64_t choices) {
-  for (int64_t i = 0; i < choices; ++i) {
-    GenerationRequest request{.prompt = prompt, .options = options};
+                 const OpenAiRequest& asked) {
+  for (int64_t i = 0; i < asked.choices; ++i) {
+    GenerationRequest request{.prompt = prompt, .options = options, .priority = asked.priority};
     if (options.sampler.seed != 0) request.options.sampler.seed += static_cast<uint64_t>(i);
     answer.requests.push_back(std::move(request));
   }
-  answer.choices_per_prompt = static_cast<size_t>(choices);
+  answer.choices_per_prompt = static_cast<size_t>(asked.choices);
 }
 
 std::string fingerprint_of(const Service& service, const LoadedModel& model) {

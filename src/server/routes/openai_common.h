@@ -12,6 +12,7 @@ struct OpenAiRequest {
   bool streams = false;
   bool includes_usage = false;
   int64_t choices = 1;
+  int priority = 0;  // as GenerationRequest has it
   std::optional<KeepAlive> keep_alive{};
 };
 
@@ -20,7 +21,7 @@ OpenAiRequest read_openai_request(Fields& fields);
 
 // One request for each choice, each with its own seed.
 void add_choices(AnswerRequest& answer, const std::vector<int32_t>& prompt, const GenerateOptions& options,
-                 int64_t choices);
+                 const OpenAiRequest& asked);
 
 // "5m", "1h30m", seconds; negative: for ever. Throws ApiError that names `name`.
 std::optional<KeepAlive> read_keep_alive(Fields& fields, const char* name);

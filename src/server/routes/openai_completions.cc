@@ -95,7 +95,7 @@ void answer_completions(Service& service, const std::shared_ptr<Exchange>& excha
                          fields.refuse("n", fmt::format("more than {} texts in one answer", kMostChoices));
                        for (const TextPrompt& prompt : prompts) {
                          check_length(prompt.tokens.size(), facts.context);
-                         add_choices(answer, prompt.tokens, options, request.choices);
+                         add_choices(answer, prompt.tokens, options, request);
                          for (int64_t i = 0; echoes && i < request.choices; ++i) form.echos.push_back(prompt.text);
                        }
                        const size_t choices = answer.requests.size();
