@@ -63,6 +63,7 @@ class Scheduler final : public GenerationLoop {
   void compute(const std::atomic<bool>* cancel);
   void pass_rows(std::span<RunningRequest* const> all, std::span<const float> logits, std::span<const int32_t> largest);
   int64_t room_of_drafts(const RunningRequest& one) const;
+  DraftBudget& budget_of(RunningRequest& one) const;
 
   RunningRequest* last_of_lowest_priority(bool holds_pages);
   void preempt(RunningRequest& victim);

@@ -1,0 +1,107 @@
+// The plan of a step of a Scheduler: prompts, the tokens after them, and drafts.
+#include <algorithm>
+
+#include "src/engine/cache/page_pool.h"
+#include "src/engine/scheduler.h"
+
+namespace gabbro {
+namespace {
+
+constexpr int64_t kTokensOfAPage = PagePool::kTokens;
+// Drafted tokens of a text: a branch needs one more page at most, and one that is wrong is cut.
+constexpr int64_t kDeepest = kTokensOfAPage;
+// Cost of a pass that was not measured yet, in tokens.
+constexpr double kStreamedPassCost = 30, kResidentPassCost = 4;
+
+}  // namespace
+
+// Whether the next page of `later` is computed in this step for `earlier`, whose text begins likewise.
+bool Scheduler::waits_for(const RunningRequest& later, const RunningRequest& earlier) {
+  const size_t held = later.sequence().tokens().size(), end = held + static_cast<size_t>(kTokensOfAPage);
+  const std::span<const int32_t> a = later.request().prompt(), b = earlier.request().prompt();
+  const size_t before = earlier.sequence().tokens().size(), after = before + earlier.tokens().size();
+  return held % static_cast<size_t>(kTokensOfAPage) == 0 && before < end && end <= after && end < a.size() &&
+         end <= b.size() && std::ranges::equal(a.first(end), b.first(end));
+}
+
+// Those that the next step may compute.
+std::vector<RunningRequest*> Scheduler::chosen() {
+  std::vector<RunningRequest*> all;
+  for (RunningRequest& one : running_) {
+    one.take_nothing();
+    if (suspects_.empty() || one.ticket() == *suspects_.begin()) all.push_back(&one);
+  }
+  if (all.size() <= most_together_) return all;
+  std::ranges::rotate(all, all.begin() + steps_ % std::ssize(all));
+  all.resize(most_together_);
+  return all;
+}
+
+// Chunks of the texts that are behind. The one that began first has half of the tokens at least, and short ones come
+// before long ones in the rest, so that a short prompt waits for one chunk of a long one at most.
+void Scheduler::plan_prompts(std::span<RunningRequest* const> all) {
+  std::vector<RunningRequest*> behind, planned;
+  std::ranges::copy_if(all, std::back_inserter(behind), &RunningRequest::is_behind);
+  if (behind.empty()) return;
+  for (RunningRequest* const one : behind) one->reuse_pages(1);
+  std::stable_sort(behind.begin() + 1, behind.end(),
+                   [](const RunningRequest* a, const RunningRequest* b) { return a->missing() < b->missing(); });
+  const bool shares_pages = runner_.engine()->facts().state_bytes == 0;
+  const auto plan = [&](RunningRequest& one, int64_t tokens) -> int64_t {
+    const auto is_ahead = [&](const RunningRequest* other) { return other != &one && waits_for(one, *other); };
+    if (shares_pages && std::ranges::any_of(planned, is_ahead)) return 0;
+    one.take_missing(tokens >= one.missing() ? tokens : tokens / kTokensOfAPage * kTokensOfAPage);
+    if (one.takes_part()) planned.push_back(&one);
+    return std::ssize(one.tokens());
+  };
+  const bool alone = behind.size() == 1;
+  // A single page cannot be shared: they take turns.
+  const int64_t half = most_tokens_ / 2 / kTokensOfAPage * kTokensOfAPage, turn = steps_ % 2 == 0 ? most_tokens_ : 0;
+  const int64_t first_share = alone ? most_tokens_ : half > 0 ? half : turn;
+  int64_t left = most_tokens_ - plan(*behind.front(), first_share);
+  for (RunningRequest* const one : std::span(behind).subspan(1)) left -= plan(*one, left);
+  RunningRequest& first = *behind.front();
+  if (!alone && left >= kTokensOfAPage) plan(first, std::ssize(first.tokens()) + left);
+}
+
+// Plans the first text whose prompt is missing, alone, up to the next multiple of a chunk. False: there is none,
+// or it is the turn of the others.
+bool Scheduler::plan_exact_prompt(std::span<RunningRequest* const> all) {
+  const auto first = std::ranges::find_if(all, &RunningRequest::is_in_prompt);
+  const bool others = !std::ranges::all_of(all, &RunningRequest::is_in_prompt);
+  if (first == all.end() || (others && steps_ % 2 == 0)) return false;
+  (*first)->reuse_pages(most_tokens_);
+  (*first)->take_missing(most_tokens_ - std::ssize((*first)->sequence().tokens()) % most_tokens_);
+  return true;
+}
+
+// Tokens that can be drafted after the last one of a text, with the rotation of its keys.
+int64_t Scheduler::room_of_drafts(const RunningRequest& one) const {
+  const int64_t room = runner_.engine()->facts().context - one.request().text_length();
+  return std::min({room, runner_.rotation_room(one.sequence()) - 1, kDeepest});
+}
+
+void Scheduler::plan_next_tokens(std::span<RunningRequest* const> all, const std::atomic<bool>* cancel) {
+  std::vector<RunningRequest*> next;
+  std::ranges::copy_if(all, std::back_inserter(next), [](const RunningRequest* one) { return !one->is_behind(); });
+  std::vector<DraftedText> texts;
+  for (RunningRequest* const one : next) {
+    if (!drafts_) {
+      one->take_next({});
+      continue;
+    }
+    DraftBudget& budget = budget_of(*one);
+    budget.begin(static_cast<int>(std::max<int64_t>(room_of_drafts(*one), 0)), 0, static_cast<int>(all.size()) - 1);
+    texts.push_back({one->ticket(), one->request().text_so_far(), budget.take_chain()});
+  }
+  if (texts.empty()) return;
+  options_.drafter->propose_all(texts, cancel);
+  for (size_t i = 0; i < texts.size(); ++i) next[i]->take_next(std::move(texts[i].drafted));
+}
+
+DraftBudget& Scheduler::budget_of(RunningRequest& one) const {
+  const bool streams = runner_.engine()->facts().streaming.bytes_per_pass > 0;
+  return one.budget(options_.drafter->most(), streams ? kStreamedPassCost : kResidentPassCost);
+}
+
+}  // namespace gabbro
