@@ -211,7 +211,9 @@ void Scheduler::compute(const std::atomic<bool>* cancel) {
     has_prompts = has_prompts || one->is_behind();
   }
   const auto start = std::chrono::steady_clock::now();
-  if (samples_drafts) {  // each choice depends on the one before
+  // Drafts are sampled one after another. A single row is chosen as fast on the host, without kernels that other steps
+  // do not need.
+  if (samples_drafts || (taking.size() == 1 && !options_.deterministic)) {
     pass_rows(taking, runner_.step(chunks, cancel), {});
   } else {
     goes_on = goes_on && taking.size() == running_.size();
