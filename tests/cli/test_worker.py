@@ -131,7 +131,7 @@ class Worker(TestCase):
 
     def test_gives_up(self):
         result = gabbro("run", TINY_F16, *GREEDY, "--prompts", self.prompts(PROMPTS + ["six", "seven"]), "--parallel", "1",
-                        environment=self.environment("abort:100", once=False))
+                        environment=self.environment("abort:60", once=False))
         self.assertEqual(result.code, 1, result)
         errors = [row["error"] for row in self.rows(result)]
         self.assertEqual(len(errors), 7)
