@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/seconds_since.h"
 #include "src/text/stop_matcher.h"
 #include "src/text/tokenizer.h"
 #include "src/text/unicode/utf8_stream.h"
@@ -14,8 +15,6 @@ namespace gabbro {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // A control token in the stream that is searched for stop texts: a byte that UTF-8 does not have, then four that no
 // text begins with. Vocabularies have at most 2^24 tokens.
@@ -125,13 +124,14 @@ struct Request::State {
   State(const Engine& model, std::vector<int32_t> tokens, const GenerateOptions& chosen,
         std::function<void(std::string_view)> listener)
       : engine(model),
-        prompt(std::move(tokens)),
+        text(std::move(tokens)),
+        prompt_tokens(text.size()),
         options(chosen),
         on_text(std::move(listener)),
         sampler(options.sampler, engine.facts().vocabulary, &engine.tokenizer()),
         output(engine.tokenizer(), options, on_text) {
-    check_prompt(prompt, engine.facts());
-    result.prompt_tokens = std::ssize(prompt);
+    check_prompt(text, engine.facts());
+    result.prompt_tokens = std::ssize(text);
   }
 
   void finish(StopReason reason) {
@@ -140,12 +140,14 @@ struct Request::State {
   }
   bool takes(size_t count);
   void read_prompt();  // by the sampler
+  int64_t chosen_tokens() const { return static_cast<int64_t>(text.size() - prompt_tokens); }
   // The next token, as sample() gives it, unless the generation ends.
   template <class Sample>
   void choose(Sample sample);
 
   const Engine& engine;
-  const std::vector<int32_t> prompt;
+  std::vector<int32_t> text;  // the prompt, and what was chosen after it
+  const size_t prompt_tokens;
   const GenerateOptions options;
   const std::function<void(std::string_view)> on_text;
   Sampler sampler;
@@ -158,17 +160,15 @@ struct Request::State {
 
 template <class Sample>
 void Request::State::choose(Sample sample) {
-  if (options.max_tokens >= 0 && std::ssize(result.token_ids) >= options.max_tokens)
-    return finish(StopReason::kMaxTokens);
+  if (options.max_tokens >= 0 && chosen_tokens() >= options.max_tokens) return finish(StopReason::kMaxTokens);
   const int32_t token = sample();
   if (!options.ignore_end && engine.tokenizer().is_end_of_generation(token))
     return finish(StopReason::kEndOfGeneration);
   sampler.accept(token);
-  result.token_ids.push_back(token);
+  text.push_back(token);
   if (!output.add(token)) return finish(StopReason::kStopText);
-  if (std::ssize(result.token_ids) == options.max_tokens) return finish(StopReason::kMaxTokens);
-  const int64_t in_sequence = std::ssize(prompt) + std::ssize(result.token_ids) - 1;
-  if (in_sequence >= engine.facts().context) finish(StopReason::kContextFull);
+  if (chosen_tokens() == options.max_tokens) return finish(StopReason::kMaxTokens);
+  if (std::ssize(text) - 1 >= engine.facts().context) finish(StopReason::kContextFull);
 }
 
 Request::Request(const Engine& engine, std::vector<int32_t> prompt, const GenerateOptions& options,
@@ -177,7 +177,8 @@ Request::Request(const Engine& engine, std::vector<int32_t> prompt, const Genera
 Request::~Request() = default;
 Request::Request(Request&&) noexcept = default;
 
-std::span<const int32_t> Request::prompt() const { return state_->prompt; }
+std::span<const int32_t> Request::text() const { return state_->text; }
+std::span<const int32_t> Request::prompt() const { return text().first(state_->prompt_tokens); }
 
 void Request::skip(int64_t count) {
   state_->result.cached_tokens += count - static_cast<int64_t>(state_->held);
@@ -188,7 +189,7 @@ int64_t Request::held() const { return static_cast<int64_t>(state_->held); }
 
 void Request::rewind() {
   State& s = *state_;
-  if (s.held < s.prompt.size()) s.held = 0;
+  if (s.held < s.prompt_tokens) s.held = 0;
 }
 
 bool Request::finished() const { return state_->finished; }
@@ -196,15 +197,14 @@ bool Request::finished() const { return state_->finished; }
 std::span<const int32_t> Request::pending() const {
   const State& s = *state_;
   if (s.finished) return {};
-  if (s.held < s.prompt.size()) return std::span(s.prompt).subspan(s.held);
-  return {&s.result.token_ids.back(), 1};
+  return s.held < s.prompt_tokens ? prompt().subspan(s.held) : text().last(1);
 }
 
 // Whether a token follows these.
 bool Request::State::takes(size_t count) {
-  if (held == prompt.size()) return true;
+  if (held == prompt_tokens) return true;
   held += count;
-  if (held < prompt.size()) return false;
+  if (held < prompt_tokens) return false;
   result.prefill_seconds = seconds_since(start);
   start = Clock::now();
   read_prompt();
@@ -228,25 +228,17 @@ Sampler* Request::sampler() {
 
 void Request::State::read_prompt() {
   if (std::exchange(is_prompt_read, true)) return;
-  for (const int32_t token : prompt) sampler.accept(token);
+  for (const int32_t token : std::span(text).first(prompt_tokens)) sampler.accept(token);
 }
 
 bool Request::is_greedy() const { return state_->sampler.is_greedy(); }
 
 bool Request::goes_on() const {
   const State& s = *state_;
-  if (s.finished || s.held < s.prompt.size()) return false;
-  const int64_t chosen = std::ssize(s.result.token_ids) + 1;
+  if (s.finished || s.held < s.prompt_tokens) return false;
+  const int64_t chosen = s.chosen_tokens() + 1;
   if (s.options.max_tokens >= 0 && chosen >= s.options.max_tokens) return false;
-  return std::ssize(s.prompt) + chosen <= s.engine.facts().context;
-}
-
-int64_t Request::text_length() const { return std::ssize(state_->prompt) + std::ssize(state_->result.token_ids); }
-
-std::vector<int32_t> Request::text_so_far() const {
-  std::vector<int32_t> tokens = state_->prompt;
-  tokens.insert(tokens.end(), state_->result.token_ids.begin(), state_->result.token_ids.end());
-  return tokens;
+  return std::ssize(s.text) + 1 <= s.engine.facts().context;
 }
 
 void Request::speculated(int64_t drafted, int64_t accepted) {
@@ -259,8 +251,9 @@ void Request::cancel() { state_->finish(StopReason::kCanceled); }
 
 GenerateResult Request::take() {
   State& s = *state_;
-  (s.held < s.prompt.size() ? s.result.prefill_seconds : s.result.decode_seconds) = seconds_since(s.start);
+  (s.held < s.prompt_tokens ? s.result.prefill_seconds : s.result.decode_seconds) = seconds_since(s.start);
   s.result.text = s.output.finish();
+  s.result.token_ids.assign(s.text.begin() + std::ssize(prompt()), s.text.end());
   return std::move(s.result);
 }
 

@@ -25,6 +25,8 @@ class Request {
   Request(Request&&) noexcept;
   Request& operator=(Request&&) = delete;
 
+  // The prompt, and what was chosen after it; valid until a token is chosen.
+  std::span<const int32_t> text() const;
   std::span<const int32_t> prompt() const;
   // The sequence holds the first `count` tokens of the prompt already; less than all.
   void skip(int64_t count);
@@ -49,9 +51,6 @@ class Request {
   bool goes_on() const;
   void cancel();
 
-  // The prompt and what was chosen after it.
-  std::vector<int32_t> text_so_far() const;
-  int64_t text_length() const;
   void speculated(int64_t drafted, int64_t accepted);
 
   GenerateResult take();  // once, at the end

@@ -10,7 +10,7 @@ RunningRequest::RunningRequest(ScheduledRequest scheduled, const std::shared_ptr
   if (sequence_ == nullptr && own_ == nullptr) own_ = std::make_unique<Sequence>(engine);
   if (sequence_ == nullptr) sequence_ = own_.get();
   // The common beginning is kept; the last token always runs, for its logits.
-  const std::vector<int32_t> text = request().text_so_far();
+  const std::span<const int32_t> text = request().text();
   const std::span<const int32_t> held = sequence_->tokens();
   const auto [differs, unused] = std::mismatch(text.begin(), text.end() - 1, held.begin(), held.end());
   sequence_->truncate(differs - text.begin());
@@ -24,7 +24,7 @@ void RunningRequest::fail(const Error& why) {
 }
 
 void RunningRequest::reuse_pages(int64_t multiple) {
-  const std::vector<int32_t> text = request().text_so_far();
+  const std::span<const int32_t> text = request().text();
   sequence_->expect(std::ssize(text));
   const int64_t held = std::ssize(sequence_->tokens()), found = sequence_->reuse(text);
   if (found > held && found % multiple != 0) sequence_->truncate(std::max(held, found / multiple * multiple));
@@ -33,7 +33,7 @@ void RunningRequest::reuse_pages(int64_t multiple) {
 }
 
 void RunningRequest::take_missing(int64_t count, bool as_next) {
-  const std::vector<int32_t> text = request().text_so_far();
+  const std::span<const int32_t> text = request().text();
   const int64_t held = std::ssize(sequence_->tokens()), prompt = std::ssize(request().prompt());
   const int64_t end = std::min(held + count, held < prompt ? prompt : std::ssize(text));
   tokens_.assign(text.begin() + held, text.begin() + end);

@@ -27,10 +27,12 @@ class RunningRequest {
   void fail(const Error& why);
 
   // Whether its tokens are not computed yet up to the one that was chosen last.
-  bool is_behind() const { return std::ssize(sequence_->tokens()) + 1 < request().text_length() || is_in_prompt(); }
+  bool is_behind() const {
+    return std::ssize(sequence_->tokens()) + 1 < std::ssize(request().text()) || is_in_prompt();
+  }
   bool is_in_prompt() const { return std::ssize(sequence_->tokens()) < std::ssize(request().prompt()); }
   // How many are to be computed before the next one is chosen.
-  int64_t missing() const { return request().text_length() - std::ssize(sequence_->tokens()); }
+  int64_t missing() const { return std::ssize(request().text()) - std::ssize(sequence_->tokens()); }
 
   // Takes over pages that are in the cache already, and says so to the request.
   void reuse_pages(int64_t multiple);

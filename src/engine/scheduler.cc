@@ -5,18 +5,14 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/seconds_since.h"
 #include "src/engine/cache/page_pool.h"
 #include "src/engine/token_tree.h"
 
 namespace gabbro {
 namespace {
 
-constexpr int64_t kPageTokens = PagePool::kTokens;
 constexpr int64_t kStepsOfShortage = 64;  // after which a step may be larger again
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 }  // namespace
 
@@ -31,7 +27,7 @@ Scheduler::Scheduler(std::shared_ptr<Engine> engine, SchedulerOptions options)
       most_tokens_(options_.step_tokens > 0 ? options_.step_tokens : runner_.prompt_chunk()) {
   if (!options_.deterministic) return;
   runner_.pad_steps(runner_.engine()->facts().sequences);
-  most_tokens_ = std::max(most_tokens_ / kPageTokens, int64_t{1}) * kPageTokens;
+  most_tokens_ = std::max(most_tokens_ / PagePool::kTokens, int64_t{1}) * PagePool::kTokens;
 }
 Scheduler::~Scheduler() = default;
 
@@ -93,7 +89,7 @@ bool Scheduler::make_way(int priority) {
 
 // Pages for all tokens of the request, and one more for each that runs.
 bool Scheduler::has_pages(const ScheduledRequest& next) {
-  while (!runner_.has_pages(next.request->text_length(), std::ssize(running_))) {
+  while (!runner_.has_pages(std::ssize(next.request->text()), std::ssize(running_))) {
     if (kept_.empty()) return false;
     kept_.pop_back();
   }
@@ -110,7 +106,7 @@ void Scheduler::admit() {
 
 void Scheduler::start(ScheduledRequest scheduled) {
   const bool uses_kept = !options_.deterministic && scheduled.sequence == nullptr;
-  std::unique_ptr<Sequence> kept = uses_kept ? take_kept(scheduled.request->text_so_far()) : nullptr;
+  std::unique_ptr<Sequence> kept = uses_kept ? take_kept(scheduled.request->text()) : nullptr;
   const bool begins = !scheduled.resumes;
   const auto started = scheduled.started;
   running_.emplace_back(std::move(scheduled), runner_.engine(), std::move(kept), steps_);
@@ -147,11 +143,12 @@ void Scheduler::keep(std::unique_ptr<Sequence> sequence) {
 
 // One request alone may draft a tree. False: it drafts a chain, which is planned, or nothing.
 bool Scheduler::step_tree(RunningRequest& one, const std::atomic<bool>* cancel) {
-  const int64_t branches = runner_.branch_room();
-  if (!drafts_ || one.is_behind() || branches == 0 || room_of_drafts(one) <= 0) return false;
+  if (!drafts_ || one.is_behind()) return false;
+  const int64_t branches = runner_.branch_room(), room = room_of_drafts(one);
+  if (branches == 0 || room <= 0) return false;
   DraftBudget& budget = budget_of(one);
-  budget.begin(static_cast<int>(room_of_drafts(one)), branches);
-  const TokenTree tree = options_.drafter->propose_tree(one.request().text_so_far(), budget, cancel);
+  budget.begin(static_cast<int>(room), branches);
+  const TokenTree tree = options_.drafter->propose_tree(one.request().text(), budget, cancel);
   const std::vector<int32_t> leaves = tree.leaves();
   std::vector<int32_t> chain;
   if (leaves.size() == 1) {
@@ -254,8 +251,8 @@ void Scheduler::isolate(const Error& error) {
     } else {
       for (const RunningRequest* const one : taking) suspects_.insert(one->ticket());
     }
-  } else if (is_short && !options_.deterministic && std::ssize(taking.front()->tokens()) > kPageTokens) {
-    most_tokens_ = std::max(std::ssize(taking.front()->tokens()) / 2, kPageTokens);
+  } else if (is_short && !options_.deterministic && std::ssize(taking.front()->tokens()) > PagePool::kTokens) {
+    most_tokens_ = std::max(std::ssize(taking.front()->tokens()) / 2, PagePool::kTokens);
   } else {
     // The engine is at fault where one request after another fails in the same way.
     if (std::exchange(last_failure_, error.what()) == error.what()) throw;

@@ -55,7 +55,7 @@ class DraftBudget {
 // One of several texts that a drafter continues.
 struct DraftedText {
   uint64_t id;  // the same in later calls for the same text
-  std::vector<int32_t> tokens;
+  std::span<const int32_t> tokens;
   int count;                       // of tokens that are wanted
   std::vector<int32_t> drafted{};  // the result: `count` tokens at most
 };

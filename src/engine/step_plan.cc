@@ -7,9 +7,8 @@
 namespace gabbro {
 namespace {
 
-constexpr int64_t kTokensOfAPage = PagePool::kTokens;
 // Drafted tokens of a text: a branch needs one more page at most, and one that is wrong is cut.
-constexpr int64_t kDeepest = kTokensOfAPage;
+constexpr int64_t kDeepest = PagePool::kTokens;
 // Cost of a pass that was not measured yet, in tokens.
 constexpr double kStreamedPassCost = 30, kResidentPassCost = 4;
 
@@ -17,10 +16,10 @@ constexpr double kStreamedPassCost = 30, kResidentPassCost = 4;
 
 // Whether the next page of `later` is computed in this step for `earlier`, whose text begins likewise.
 bool Scheduler::waits_for(const RunningRequest& later, const RunningRequest& earlier) {
-  const size_t held = later.sequence().tokens().size(), end = held + static_cast<size_t>(kTokensOfAPage);
+  const size_t held = later.sequence().tokens().size(), end = held + static_cast<size_t>(PagePool::kTokens);
   const std::span<const int32_t> a = later.request().prompt(), b = earlier.request().prompt();
   const size_t before = earlier.sequence().tokens().size(), after = before + earlier.tokens().size();
-  return held % static_cast<size_t>(kTokensOfAPage) == 0 && before < end && end <= after && end < a.size() &&
+  return held % static_cast<size_t>(PagePool::kTokens) == 0 && before < end && end <= after && end < a.size() &&
          end <= b.size() && std::ranges::equal(a.first(end), b.first(end));
 }
 
@@ -50,18 +49,19 @@ void Scheduler::plan_prompts(std::span<RunningRequest* const> all) {
   const auto plan = [&](RunningRequest& one, int64_t tokens) -> int64_t {
     const auto is_ahead = [&](const RunningRequest* other) { return other != &one && waits_for(one, *other); };
     if (shares_pages && std::ranges::any_of(planned, is_ahead)) return 0;
-    one.take_missing(tokens >= one.missing() ? tokens : tokens / kTokensOfAPage * kTokensOfAPage);
+    one.take_missing(tokens >= one.missing() ? tokens : tokens / PagePool::kTokens * PagePool::kTokens);
     if (one.takes_part()) planned.push_back(&one);
     return std::ssize(one.tokens());
   };
   const bool alone = behind.size() == 1;
   // A single page cannot be shared: they take turns.
-  const int64_t half = most_tokens_ / 2 / kTokensOfAPage * kTokensOfAPage, turn = steps_ % 2 == 0 ? most_tokens_ : 0;
+  const int64_t half = most_tokens_ / 2 / PagePool::kTokens * PagePool::kTokens,
+                turn = steps_ % 2 == 0 ? most_tokens_ : 0;
   const int64_t first_share = alone ? most_tokens_ : half > 0 ? half : turn;
   int64_t left = most_tokens_ - plan(*behind.front(), first_share);
   for (RunningRequest* const one : std::span(behind).subspan(1)) left -= plan(*one, left);
   RunningRequest& first = *behind.front();
-  if (!alone && left >= kTokensOfAPage) plan(first, std::ssize(first.tokens()) + left);
+  if (!alone && left >= PagePool::kTokens) plan(first, std::ssize(first.tokens()) + left);
 }
 
 // Plans the first text whose prompt is missing, alone, up to the next multiple of a chunk. False: there is none,
@@ -77,7 +77,7 @@ bool Scheduler::plan_exact_prompt(std::span<RunningRequest* const> all) {
 
 // Tokens that can be drafted after the last one of a text, with the rotation of its keys.
 int64_t Scheduler::room_of_drafts(const RunningRequest& one) const {
-  const int64_t room = runner_.engine()->facts().context - one.request().text_length();
+  const int64_t room = runner_.engine()->facts().context - std::ssize(one.request().text());
   return std::min({room, runner_.rotation_room(one.sequence()) - 1, kDeepest});
 }
 
@@ -92,7 +92,7 @@ void Scheduler::plan_next_tokens(std::span<RunningRequest* const> all, const std
     }
     DraftBudget& budget = budget_of(*one);
     budget.begin(static_cast<int>(std::max<int64_t>(room_of_drafts(*one), 0)), 0, static_cast<int>(all.size()) - 1);
-    texts.push_back({one->ticket(), one->request().text_so_far(), budget.take_chain()});
+    texts.push_back({one->ticket(), one->request().text(), budget.take_chain()});
   }
   if (texts.empty()) return;
   options_.drafter->propose_all(texts, cancel);

@@ -27,6 +27,7 @@
 #include "src/base/mapped_file.h"
 #include "src/base/published_bandwidth.h"
 #include "src/base/round_up.h"
+#include "src/base/seconds_since.h"
 #include "src/engine/streaming/pieces.h"
 #include "src/engine/streaming/weight_stream.h"
 
@@ -36,8 +37,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kSeconds = 0.25;
-
-double seconds_from(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 std::filesystem::path cache_file() {
   const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
@@ -155,12 +154,12 @@ class Products {
     std::vector<double> times;
     const auto begin = Clock::now();
     constexpr size_t kLeast = 5;
-    while (times.size() < kLeast || seconds_from(begin) < seconds) {
+    while (times.size() < kLeast || seconds_since(begin) < seconds) {
       flush_from_caches(weight_.state().storage.get(), device_bytes_);
       if (zeros_ != weight_.state().storage) flush_from_caches(zeros_.get(), bytes_);
       const auto start = Clock::now();
       work();
-      times.push_back(seconds_from(start));
+      times.push_back(seconds_since(start));
     }
     std::ranges::nth_element(times, times.begin() + std::ssize(times) / 2);
     return static_cast<double>(bytes_) / times[times.size() / 2];
@@ -174,7 +173,7 @@ class Products {
   Tensor weight_;
 };
 
-// Packs rows of streamed pieces, as the thread of a stream that packs does.
+// Packs rows of what a read has brought, as a stream packs its pieces.
 class PartPacker {
  public:
   PartPacker(Device& device, DType dtype, size_t piece_bytes) : device_(device), dtype_(dtype) {
@@ -197,7 +196,7 @@ class PartPacker {
     const Device::State& state = device_.state();
     const auto start = Clock::now();
     check(state.backend->pack(state.device, nullptr, &part, read.data(), weight_.state().storage.get()), "packing");
-    seconds_ += seconds_from(start);
+    seconds_ += seconds_since(start);
     bytes_ += static_cast<size_t>(part.row_count) * dtype_bytes(dtype_, kColumns);
   }
 
@@ -206,7 +205,7 @@ class PartPacker {
     const size_t bytes = static_cast<size_t>(rows_) * dtype_bytes(dtype_, kColumns);
     do {
       pack({static_cast<const std::byte*>(zeros_.get()), bytes});
-    } while (seconds_from(start) < seconds);
+    } while (seconds_since(start) < seconds);
   }
 
   // Bytes per second, as a file has them; 0: none were packed.
@@ -251,7 +250,7 @@ class CopiesMeanwhile {
 
   // Bytes per second from the last call, or the beginning, on.
   double speed() {
-    const double seconds = seconds_from(std::exchange(since_, Clock::now()));
+    const double seconds = seconds_since(std::exchange(since_, Clock::now()));
     return static_cast<double>(copied_.exchange(0)) / seconds;
   }
 
@@ -282,7 +281,7 @@ double small_evaluations(Device& device) {
     const auto start = Clock::now();
     Tensor y = linear(x, w);
     eval(std::span(&y, 1));
-    times.push_back(seconds_from(start));
+    times.push_back(seconds_since(start));
   }
   std::ranges::nth_element(times, times.begin() + 100);
   return 1 / times[100];
@@ -310,7 +309,7 @@ double gpu_multiply_speed(Device& device, DType dtype) {
       eval(std::span(&y, 1));
     }
     device.state().compute_stream(device).synchronize();
-    return seconds_from(start);
+    return seconds_since(start);
   };
   seconds(2);  // makes the plan
   const size_t packed = device.matrix_bytes(dtype, rows, kProbeColumns);
@@ -333,7 +332,7 @@ double gpu_small_layers(Device& device) {
       eval(std::span(&x, 1));
     }
     device.state().compute_stream(device).synchronize();
-    return seconds_from(start);
+    return seconds_since(start);
   };
   seconds(4);  // makes the plan
   return kTimes / seconds(kTimes);
@@ -406,16 +405,16 @@ double measure_file(const std::string& path, double seconds, const ReadPattern& 
         const std::byte* const data = static_cast<std::byte*>(memory.get()) + read.tag * read_bytes;
         arrived({data, static_cast<size_t>(read.result)});
       }
-      if (may_submit() && (pattern.burst > 0 || seconds_from(start) < seconds)) submit(read.tag);
+      if (may_submit() && (pattern.burst > 0 || seconds_since(start) < seconds)) submit(read.tag);
     }
-    if (under_way > 0 || pattern.burst == 0 || seconds_from(start) >= seconds) continue;
+    if (under_way > 0 || pattern.burst == 0 || seconds_since(start) >= seconds) continue;
     // The next burst is elsewhere in the file, as the experts of the next layer are.
     constexpr double kGoldenRatio = 0.6180339887;
     const auto jump = static_cast<uint64_t>(kGoldenRatio * static_cast<double>(size));
     offset = (offset + jump) % size / kReadAlignment * kReadAlignment;
     submit_first();
   }
-  return bytes > 0 ? static_cast<double>(bytes) / seconds_from(start) : 0;
+  return bytes > 0 ? static_cast<double>(bytes) / seconds_since(start) : 0;
 }
 
 LinkSpeeds probe_packed_reads(const std::string& path, Device& device, DType dtype, const ReadPattern& reads) {
@@ -446,12 +445,12 @@ double measure_copies(Device& device, double seconds) {
   stream.synchronize();
   const auto start = Clock::now();
   double copied = 0;
-  while (seconds_from(start) < seconds) {
+  while (seconds_since(start) < seconds) {
     for (int i = 0; i < 8; ++i, copied += static_cast<double>(bytes))
       stream.copy_to_device(target.get(), host.get(), bytes);
     stream.synchronize();
   }
-  return copied / seconds_from(start);
+  return copied / seconds_since(start);
 }
 
 std::string largest_file(const Checkpoint& checkpoint) { return largest_tensor(checkpoint).file->path(); }
@@ -534,7 +533,7 @@ double probe_hand_over(Device& device, Device& cpu, int threads) {
     constexpr int kTimes = 64;
     const auto start = Clock::now();
     for (int i = 0; i < kTimes; ++i) once();
-    return kTimes / seconds_from(start);
+    return kTimes / seconds_since(start);
   });
 }
 

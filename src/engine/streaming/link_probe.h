@@ -14,16 +14,15 @@
 namespace gabbro::streaming {
 
 struct LinkSpeeds {
-  double file = 0;  // bytes per second; 0: not measured
-  double device =
-      0;  // of copies; where the device works in host memory, of packing by one thread (0: nothing is packed)
+  double file = 0;    // bytes per second; 0: not measured
+  double device = 0;  // of copies to it; of packing by one thread where it works in host memory; 0: there are none
 };
 
 // The speed of direct reads of `path`, where a pattern is given, and of copies to the device. The results are kept in
 // $XDG_CACHE_HOME/gabbro/links, or ~/.cache/gabbro/links, by the disk, the pattern and the device.
 LinkSpeeds probe_links(const std::string& path, Device& device, const std::optional<ReadPattern>& reads);
-// The same of a device that works in host memory, while another thread packs what has been read, as a stream does:
-// both take turns on the cores. `dtype`: of the weights.
+// The speeds of reads and of packing for a device that works in host memory. What a read brings is packed before its
+// buffer is read to again, as in a stream: both share the cores. `dtype`: of the weights.
 LinkSpeeds probe_packed_reads(const std::string& path, Device& device, DType dtype, const ReadPattern& reads);
 // The file with the most bytes of weights, which stands for all.
 std::string largest_file(const Checkpoint& checkpoint);
