@@ -9,33 +9,15 @@
 #include <thread>
 
 #include "src/engine/model_service.h"
+#include "tests/llm/recorded_answer.h"
 #include "tests/llm/tiny_model.h"
 
 namespace gabbro {
 namespace {
 
+using Answer = test::RecordedAnswer;
 using test::tiny_llama;
 using test::TinyModel;
-
-class Answer final : public Channel {
- public:
-  void started() override { ++starts; }
-  void text(std::string_view piece) override { text_so_far += piece; }
-  void finished(GenerateResult value) override {
-    EXPECT_FALSE(ended());
-    result = std::move(value);
-  }
-  void failed(const Error& why) override {
-    EXPECT_FALSE(ended());
-    error = why;
-  }
-  bool ended() const { return result || error; }
-
-  int starts = 0;
-  std::string text_so_far;
-  std::optional<GenerateResult> result;
-  std::optional<Error> error;
-};
 
 GenerationRequest request(int number, size_t length, int tokens) {
   GenerationRequest made;

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "src/engine/scheduler.h"
+#include "tests/llm/recorded_answer.h"
 #include "tests/llm/tiny_model.h"
 
 namespace gabbro {
@@ -16,17 +17,6 @@ namespace {
 
 using test::tiny_llama;
 using test::TinyModel;
-
-struct Outcome final : Channel {
-  void started() override { ++starts; }
-  void finished(GenerateResult value) override { result = std::move(value); }
-  void failed(const Error& why) override { error = why; }
-  bool ended() const { return result || error; }
-
-  int starts = 0;
-  std::optional<GenerateResult> result;
-  std::optional<Error> error;
-};
 
 GenerationRequest request_of(std::vector<int32_t> prompt, int tokens) {
   GenerationRequest request{.prompt = std::move(prompt)};
@@ -52,8 +42,8 @@ class Schedules : public testing::Test {
   }
   static SchedulerOptions exact() { return {.step_tokens = kChunk, .deterministic = true}; }
 
-  static std::shared_ptr<Outcome> add(Scheduler& scheduler, const GenerationRequest& request) {
-    auto answer = std::make_shared<Outcome>();
+  static std::shared_ptr<test::RecordedAnswer> add(Scheduler& scheduler, const GenerationRequest& request) {
+    auto answer = std::make_shared<test::RecordedAnswer>();
     scheduler.add(request, answer);
     return answer;
   }
@@ -94,7 +84,7 @@ TEST_F(Schedules, AtRandomEachRequestGetsTheTokensThatItGetsAlone) {
     struct Added {
       int number;
       Ticket ticket;
-      std::shared_ptr<Outcome> answer;
+      std::shared_ptr<test::RecordedAnswer> answer;
       bool canceled = false;
     };
     std::vector<Added> all;
@@ -105,7 +95,7 @@ TEST_F(Schedules, AtRandomEachRequestGetsTheTokensThatItGetsAlone) {
         const int number = draw(kKinds);
         GenerationRequest request = request_number(number);
         request.priority = draw(4) == 0 ? draw(17) - 8 : 0;
-        auto answer = std::make_shared<Outcome>();
+        auto answer = std::make_shared<test::RecordedAnswer>();
         const Ticket ticket = scheduler.add(std::move(request), answer);
         all.push_back({number, ticket, answer});
         for (int steps = draw(3) == 0 ? draw(30) : draw(4); steps > 0; --steps) scheduler.step();
@@ -134,7 +124,7 @@ TEST_F(Schedules, AtRandomEachRequestGetsTheTokensThatItGetsAlone) {
 TEST_F(Schedules, OneOfEightFails) {
   Scheduler scheduler(load(), exact());
   std::vector<GenerationRequest> requests;
-  std::vector<std::shared_ptr<Outcome>> answers;
+  std::vector<std::shared_ptr<test::RecordedAnswer>> answers;
   for (int i = 0; i < 8; ++i) {
     requests.push_back(request_of(prompt_of(i, 20), 6));
     if (i == 2) requests.back().prompt[5] = TinyModel::kV + 7;  // the step that takes it throws
@@ -155,7 +145,7 @@ TEST_F(Schedules, OneOfEightFails) {
 // The same where requests are computed together.
 TEST_F(Schedules, OneOfAStepFails) {
   Scheduler scheduler(load());
-  std::vector<std::shared_ptr<Outcome>> answers;
+  std::vector<std::shared_ptr<test::RecordedAnswer>> answers;
   for (int i = 0; i < 3; ++i) {
     GenerationRequest request = request_of(prompt_of(i, 20), 6);
     if (i == 1) request.prompt[5] = TinyModel::kV + 7;
@@ -170,9 +160,9 @@ TEST_F(Schedules, AQueueIsBounded) {
   SchedulerOptions options = exact();
   options.most_waiting = 2;
   Scheduler scheduler(load(), options);
-  std::vector<std::shared_ptr<Outcome>> answers;
+  std::vector<std::shared_ptr<test::RecordedAnswer>> answers;
   for (int i = 0; i < 2; ++i) answers.push_back(add(scheduler, request_of(prompt_of(i, 5), 3)));
-  const auto refused = std::make_shared<Outcome>();
+  const auto refused = std::make_shared<test::RecordedAnswer>();
   EXPECT_THROW(scheduler.add(request_of(prompt_of(3, 5), 3), refused), QueueFull);
   scheduler.step();  // they begin
   answers.push_back(add(scheduler, request_of(prompt_of(4, 5), 3)));
@@ -185,7 +175,7 @@ TEST_F(Schedules, AQueueIsBounded) {
 TEST_F(Schedules, AHigherPriorityGoesFirst) {
   Scheduler scheduler(load(), exact());
   std::vector<GenerationRequest> low;
-  std::vector<std::shared_ptr<Outcome>> answers;
+  std::vector<std::shared_ptr<test::RecordedAnswer>> answers;
   for (int i = 0; i < 5; ++i) {
     low.push_back(request_of(prompt_of(i, 70), 40));
     answers.push_back(add(scheduler, low.back()));

@@ -6,6 +6,7 @@
 
 #include "src/base/error.h"
 #include "src/hub/digest.h"
+#include "src/hub/text.h"
 
 namespace gabbro::server {
 namespace {
@@ -33,20 +34,12 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r");
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
 // "[::1]:80" as "[::1]", "localhost:80" as "localhost".
 std::string host_name(std::string_view host) {
   const size_t bracket = host.rfind(']');
   const size_t colon = host.rfind(':');
   if (colon != host.npos && (bracket == host.npos || colon > bracket)) host = host.substr(0, colon);
-  std::string name(host);
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
-  return name;
+  return hub::lower_case(host);
 }
 
 // Four numbers of 0 to 255.
@@ -79,12 +72,12 @@ std::vector<ApiKey> parse_keys(std::string_view text, const std::string& file) {
   std::set<std::string> names;
   for (size_t number = 1; !text.empty(); ++number) {
     const size_t end = text.find('\n');
-    const std::string_view line = trimmed(text.substr(0, end));
+    const std::string_view line = hub::trim(text.substr(0, end));
     text.remove_prefix(end == text.npos ? text.size() : end + 1);
     if (line.empty() || line.front() == '#') continue;
     const size_t colon = line.find(':');
-    const std::string name(colon == line.npos ? fmt::format("line {}", number) : trimmed(line.substr(0, colon)));
-    const std::string_view key = colon == line.npos ? line : trimmed(line.substr(colon + 1));
+    const std::string name(colon == line.npos ? fmt::format("line {}", number) : hub::trim(line.substr(0, colon)));
+    const std::string_view key = colon == line.npos ? line : hub::trim(line.substr(colon + 1));
     if (name.empty()) throw bad_input("{}: line {}: the key has no name", file, number);
     if (key.size() < kShortestKey)
       throw bad_input("{}: line {}: a key has at least {} characters", file, number, kShortestKey);
@@ -140,9 +133,8 @@ std::optional<ApiError> Access::refusal(HttpRequest& request) const {
   std::string_view given;
   if (const std::string* const bearer = request.header("authorization")) {
     constexpr std::string_view kScheme = "bearer ";
-    std::string scheme = bearer->substr(0, kScheme.size());
-    std::ranges::transform(scheme, scheme.begin(), [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
-    if (scheme == kScheme) given = std::string_view(*bearer).substr(kScheme.size());
+    if (hub::lower_case(bearer->substr(0, kScheme.size())) == kScheme)
+      given = std::string_view(*bearer).substr(kScheme.size());
   } else if (const std::string* const key = request.header("x-api-key")) {
     given = *key;
   }

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <utility>
 
+#include "src/hub/text.h"
 #include "src/server/http/url.h"
 
 namespace gabbro::server {
@@ -23,14 +24,6 @@ constexpr std::chrono::milliseconds kTick{200};
 constexpr std::chrono::milliseconds kLinger{1500};
 
 std::string date_now() { return fmt::format("{:%a, %d %b %Y %H:%M:%S} GMT", fmt::gmtime(std::time(nullptr))); }
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
 
 int status_of(const error_code& error) {
   if (error == http::error::header_limit) return 431;
@@ -133,7 +126,7 @@ void Connection::on_header() {
   request_.method = std::string(message.method_string());
   split_target(std::string_view(message.target().data(), message.target().size()), request_.path, request_.query);
   for (const auto& field : message) {
-    request_.headers.emplace_back(lower({field.name_string().data(), field.name_string().size()}),
+    request_.headers.emplace_back(hub::lower_case({field.name_string().data(), field.name_string().size()}),
                                   std::string(field.value()));
   }
   const std::string* const given = request_.header("x-request-id");
@@ -161,7 +154,8 @@ void Connection::on_header() {
   }
   const std::string* const expected = request_.header("expect");
   if (expected == nullptr || parser_->is_done()) return;
-  if (lower(*expected) != "100-continue") return refuse(417, "the server knows no expectation but 100-continue");
+  if (hub::lower_case(*expected) != "100-continue")
+    return refuse(417, "the server knows no expectation but 100-continue");
   push("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
