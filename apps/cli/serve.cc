@@ -130,8 +130,7 @@ void add_serve(Command root) {
       .placeholder("FILE")
       .file(FileUse::kInput);
   command.flag("--no-auth", o->no_auth, "Ask for no key, also on addresses that others can reach");
-  command
-      .option("--allowed-hosts", o->allowed_hosts, "Host name by which requests may name the server; may be repeated")
+  command.option("--allowed-hosts", o->allowed_hosts, "Host name that requests may give the server; may be repeated")
       .placeholder("NAME");
   command.option("--allowed-origins", o->allowed_origins, "Origin of web pages that may use it; may be repeated")
       .placeholder("ORIGIN");

@@ -21,7 +21,7 @@ struct SamplingRequest {
   int64_t edits = 0;  // of each row
 };
 
-// False where this is no request for logits [rows, columns] with 0 < rows and 0 < columns < 2^24.
+// Reads a request for logits [rows, columns], both from 1 to 2^24 - 1. False: the operands are others.
 bool read_sampling_request(const KernelRequest& request, SamplingRequest& sampling);
 
 // The logit with its bias, and with the penalties if the token is in their window.

@@ -1,6 +1,6 @@
 // Reductions. Kernels reduce the last axis, [..., C] to [..., 1], and sum along it: of halves they give f32, and sums
-// of i32 are i64. Adjacent axes are reshaped to one, which is read in place; of other axes one group after the other is
-// reduced, the last ones first, since most of the elements are gone then without a copy.
+// of i32 are i64. Adjacent axes are reshaped to one, which is read in place. Other groups of axes are reduced in turn,
+// the last ones first, since most of the elements are gone then without a copy.
 #include <algorithm>
 #include <cmath>
 
