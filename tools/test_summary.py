@@ -4,12 +4,20 @@
     test_summary.py RESULTS
 
 RESULTS is what ./test left: a folder for each CTest run, with ctest.xml and one <program>.xml for each GoogleTest
-program; or with pytest.xml, which pytest wrote; and checks.tsv, `passed|failed|skipped <tab> name` for each check that is not CTest's. Prints what failed and what was
-skipped, then `N passed, N failed` (and `, N skipped`); exits 1 when something failed or nothing ran.
+program; or with pytest.xml, which pytest wrote; and checks.tsv, `passed|failed|skipped <tab> name` for each check that is
+not CTest's. Prints what was skipped (one line for all cases with the same reason), then what failed, then
+`N passed, N failed` (and `, N skipped`); exits 1 when something failed or nothing ran.
 """
+import collections
 import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
+
+
+def shortened(text, lines=6):
+    """The first lines of a failure's message, indented below its name."""
+    kept = [line for line in (text or "").strip().splitlines() if line.strip()][:lines]
+    return "".join(f"\n    {line[:300]}" for line in kept)
 
 
 def gtest_cases(path):
@@ -23,7 +31,7 @@ def gtest_cases(path):
         name = f"{case.get('classname')}.{case.get('name')}"
         skipped = case.find("skipped")
         if case.find("failure") is not None:
-            cases.append((name, "failed", ""))
+            cases.append((name, "failed", shortened(case.find("failure").get("message"))))
         elif case.get("status") == "notrun" or case.get("result") in ("skipped", "suppressed") or skipped is not None:
             reason = skipped.get("message", "").strip() if skipped is not None else "disabled"
             cases.append((name, "skipped", reason))
@@ -40,8 +48,9 @@ def pytest_cases(path):
     for test in tests:
         name = f"{test.get('classname')}.{test.get('name')}"
         skipped = test.find("skipped")
-        if test.find("failure") is not None or test.find("error") is not None:
-            yield name, "failed", ""
+        problem = test.find("failure") if test.find("failure") is not None else test.find("error")
+        if problem is not None:
+            yield name, "failed", shortened(problem.get("message"))
         else:
             yield name, "passed" if skipped is None else "skipped", "" if skipped is None else skipped.get("message", "")
 
@@ -59,7 +68,9 @@ def cases_of(folder):
         cases = gtest_cases(folder / f"{name}.xml")
         yield from cases
         if status == "fail" and not any(case[1] == "failed" for case in cases):
-            yield name, "failed", "the program ended badly"  # a crash, a time-out, a sanitizer's report
+            # A crash, a time-out, a sanitizer's report, or a script, whose end says why.
+            output = (test.findtext("system-out") or "").strip().splitlines()
+            yield name, "failed", "the program ended badly" + shortened("\n".join(output[-12:]), 12)
         elif status in ("notrun", "disabled"):
             yield name, "skipped", status
         elif status == "run" and not cases:
@@ -84,10 +95,18 @@ def main():
     if len(sys.argv) != 2 or not pathlib.Path(sys.argv[1]).is_dir():
         sys.exit("usage: test_summary.py RESULTS")
     counts = {"passed": 0, "failed": 0, "skipped": 0}
+    failed, skipped = [], collections.defaultdict(list)
     for run, name, status, reason in all_cases(pathlib.Path(sys.argv[1])):
         counts[status] += 1
-        if status != "passed":
-            print(f"{status}: {run}: {name}" + (f": {reason}" if reason else ""))
+        if status == "failed":
+            failed.append(f"failed: {run}: {name}" + (f": {reason}" if reason else "").replace(": \n", "\n"))
+        elif status == "skipped":
+            skipped[run, reason].append(name)
+    for (run, reason), names in skipped.items():
+        listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        print(f"skipped: {run}: {listed}" + (f": {' '.join(reason.split())}" if reason else ""))
+    # Last: of a long log, the end is what people look at.
+    print("".join(f"{line}\n" for line in failed), end="")
     line = f"{counts['passed']} passed, {counts['failed']} failed"
     print(line + (f", {counts['skipped']} skipped" if counts["skipped"] else ""))
     sys.exit(1 if counts["failed"] or not counts["passed"] else 0)

@@ -53,6 +53,21 @@ class TestSummary(unittest.TestCase):
         self.assertEqual(summary_of(files), (0, ["skipped: unit: S.Y: no card", "skipped: unit: b_test: notrun",
                                                  "1 passed, 0 failed, 2 skipped"]))
 
+    def test_skipped_cases_with_one_reason_are_one_line_and_failures_come_last(self):
+        files = {"a/ctest.xml": ctest(("a_test", "fail")), "b/ctest.xml": ctest(("b_test", "run")),
+                 "a/a_test.xml": gtest(("X", "failed")),
+                 "b/b_test.xml": gtest(*((name, "skipped") for name in "VWXYZ"))}
+        self.assertEqual(summary_of(files), (1, ["skipped: b: S.V, S.W, S.X and 2 more: no card", "failed: a: S.X",
+                                                 "0 passed, 1 failed, 5 skipped"]))
+
+    def test_a_failure_is_told_with_its_message(self):
+        case = '<testcase classname="S" name="X" status="run"><failure message="x.cc:3&#10;expected 1"/></testcase>'
+        files = {"a/ctest.xml": '<testsuite><testcase name="a_test" status="fail"/><testcase name="script" '
+                                'status="fail"><system-out>all is bad</system-out></testcase></testsuite>',
+                 "a/a_test.xml": f"<testsuites><testsuite>{case}</testsuite></testsuites>"}
+        self.assertEqual(summary_of(files)[1], ["failed: a: S.X", "    x.cc:3", "    expected 1", "failed: a: script: "
+                                                "the program ended badly", "    all is bad", "0 passed, 2 failed"])
+
     def test_nothing_run_is_a_failure(self):
         self.assertEqual(summary_of({"checks.tsv": ""}), (1, ["0 passed, 0 failed"]))
         self.assertEqual(summary_of({"unit/ctest.xml": ctest()})[0], 1)
