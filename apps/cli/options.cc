@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 
+#include "apps/cli/command_spec.h"
 #include "src/base/error.h"
 #include "src/engine/sampling_defaults.h"
 #include "src/models/weights/adapter.h"
@@ -119,48 +120,28 @@ Option add_kv_type(Command command, std::optional<std::string>& kv_type) {
 
 void add_sampling_options(Command command, GenerationOptions& options) {
   SamplerOptions& sampler = options.generate.sampler;
-  const auto number = [&](const char* name, auto& value, const std::string& description) {
-    const Option option = command.number(name, value, description);
+  const auto declared = [&](const std::string& name, const Option& option) {
     options.declared.emplace_back(name, option);
-    return option;
   };
-  const auto declared = [&](const char* name, const Option& option) { options.declared.emplace_back(name, option); };
   declared("--max-tokens", command
                                .number("-n,--max-tokens", options.generate.max_tokens,
                                        "Most tokens to generate; -1: until the model stops or the context is full")
                                .alias("--n-predict,--predict,--num-predict")
                                .range(-1, std::numeric_limits<int>::max()));
-  number("--temperature", sampler.temperature, "Randomness; 0: always the most likely token")
-      .placeholder("X")
-      .default_text("the model's own, else 0, in a chat 0.8")
-      .alias("--temp");
-  number("--top-k", sampler.top_k, "Choose among the K most likely tokens; 0: off").placeholder("K");
-  number("--top-p", sampler.top_p, "Choose among the most likely tokens that sum to P; 1: off").placeholder("P");
-  number("--min-p", sampler.min_p, "Drop tokens less likely than P times the most likely; 0: off").placeholder("P");
-  number("--typical-p", sampler.typical_p, "Locally typical sampling; 1: off").placeholder("P").alias("--typical");
-  number("--repeat-penalty", sampler.repeat_penalty, "Make tokens of the recent text less likely; 1: off")
-      .placeholder("X");
-  number("--frequency-penalty", sampler.frequency_penalty, "Per earlier use of a token; 0: off").placeholder("X");
-  number("--presence-penalty", sampler.presence_penalty, "For any earlier use of a token; 0: off").placeholder("X");
-  number("--penalty-window", sampler.penalty_window, "Tokens that penalties look back; -1: all")
-      .alias("--repeat-last-n");
-  command.number("--dry-multiplier", sampler.dry_multiplier, "Strength of DRY, against repeated phrases; 0: off")
-      .placeholder("X");
-  command.number("--dry-base", sampler.dry_base, "Growth of DRY's penalty per token").placeholder("X");
-  command.number("--dry-allowed-length", sampler.dry_allowed_length, "Longest repetition that DRY lets pass");
+  for (const SamplingOption& option : kSamplingOptions) {
+    const std::string name = "--" + with_dashes(option.name);
+    Option added = option.is_integer() ? command.number(name, sampler.*option.integer, option.help)
+                                       : command.number(name, sampler.*option.number, option.help);
+    added.placeholder(option.placeholder);
+    if (option.alias != nullptr) added.alias("--" + with_dashes(option.alias));
+    if (option.number == &SamplerOptions::temperature) added.default_text("the model's own, else 0, in a chat 0.8");
+    declared(name, added);
+  }
   command
       .option(
           "--dry-sequence-breaker", sampler.dry_sequence_breakers,
           "A text that no repetition of DRY crosses, instead of line breaks and : \" *; may be repeated; none: none")
       .placeholder("TEXT");
-  number("--xtc-probability", sampler.xtc_probability, "How often XTC excludes the top choices; 0: off")
-      .placeholder("P");
-  number("--xtc-threshold", sampler.xtc_threshold, "Probability that makes a top choice for XTC").placeholder("P");
-  number("--mirostat", sampler.mirostat, "Mirostat version 1 or 2; 0: off").placeholder("0|1|2");
-  number("--mirostat-tau", sampler.mirostat_tau, "Mirostat's target, in bits per token")
-      .placeholder("X")
-      .alias("--mirostat-ent");
-  number("--mirostat-eta", sampler.mirostat_eta, "Mirostat's learning rate").placeholder("X").alias("--mirostat-lr");
   command.option("--logit-bias", options.logit_bias, "Add BIAS to a token's logit; may be repeated")
       .placeholder("TOKEN=BIAS");
   declared("--seed", command.number("-s,--seed", sampler.seed, "Seed of the random numbers; 0: a random one"));
@@ -235,17 +216,19 @@ std::string apply_sampling_defaults(GenerationOptions& options, const SamplingDe
     if (option.given()) origins[name] = "option";
   }
   for (const SamplingDefault& setting : defaults.values) {
-    if (origins.contains(setting.field->option)) continue;
+    const std::string name = "--" + with_dashes(setting.option->name);
+    if (origins.contains(name)) continue;
     setting.apply(sampler);
-    origins[setting.field->option] = "model";
+    origins[name] = "model";
   }
   if (!origins.contains("--temperature")) sampler.temperature = interactive ? SamplerOptions().temperature : 0;
   std::string line = "sampling:";
-  for (const SamplingField& field : sampling_fields()) {
-    const double value = field.number != nullptr ? static_cast<double>(sampler.*field.number) : sampler.*field.integer;
-    const auto origin = origins.find(field.option);
+  for (const SamplingOption& option : kSamplingOptions) {
+    if (option.gguf == nullptr) continue;
+    const std::string name = with_dashes(option.name);
+    const auto origin = origins.find("--" + name);
     line +=
-        fmt::format(" {} {:.6g} ({})", field.option + 2, value, origin == origins.end() ? "default" : origin->second);
+        fmt::format(" {} {:.6g} ({})", name, option.get(sampler), origin == origins.end() ? "default" : origin->second);
   }
   return line;
 }

@@ -18,43 +18,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Fields that are settings of the sampler: the options' names with underscores.
-struct NumberField {
-  const char* name;
-  float SamplerOptions::*value;
-};
-constexpr NumberField kNumbers[] = {
-    {"temperature", &SamplerOptions::temperature},
-    {"top_p", &SamplerOptions::top_p},
-    {"min_p", &SamplerOptions::min_p},
-    {"typical_p", &SamplerOptions::typical_p},
-    {"repeat_penalty", &SamplerOptions::repeat_penalty},
-    {"frequency_penalty", &SamplerOptions::frequency_penalty},
-    {"presence_penalty", &SamplerOptions::presence_penalty},
-    {"dry_multiplier", &SamplerOptions::dry_multiplier},
-    {"dry_base", &SamplerOptions::dry_base},
-    {"xtc_probability", &SamplerOptions::xtc_probability},
-    {"xtc_threshold", &SamplerOptions::xtc_threshold},
-    {"mirostat_tau", &SamplerOptions::mirostat_tau},
-    {"mirostat_eta", &SamplerOptions::mirostat_eta},
-};
-struct IntegerField {
-  const char* name;
-  int SamplerOptions::*value;
-};
-constexpr IntegerField kIntegers[] = {
-    {"top_k", &SamplerOptions::top_k},
-    {"penalty_window", &SamplerOptions::penalty_window},
-    {"dry_allowed_length", &SamplerOptions::dry_allowed_length},
-    {"mirostat", &SamplerOptions::mirostat},
-};
+// Fields of a row that are not in kSamplingOptions.
 constexpr const char* kOthers[] = {
     "prompt", "messages", "system", "tools", "max_tokens", "stop", "seed", "dry_sequence_breakers", "logit_bias", "id"};
 
 std::vector<std::string> known_fields() {
   std::vector<std::string> names(std::begin(kOthers), std::end(kOthers));
-  for (const NumberField& field : kNumbers) names.emplace_back(field.name);
-  for (const IntegerField& field : kIntegers) names.emplace_back(field.name);
+  for (const SamplingOption& option : kSamplingOptions) {
+    names.emplace_back(option.name);
+    if (option.alias != nullptr) names.emplace_back(option.alias);
+  }
   return names;
 }
 
@@ -133,15 +106,12 @@ void apply_settings(const Json& fields, GenerateOptions& options) {
   const auto with = [&](const char* name, const auto& apply) {
     if (const auto found = fields.find(name); found != fields.end() && !found->is_null()) apply(*found);
   };
-  for (const NumberField& field : kNumbers) {
-    with(field.name,
-         [&](const Json& value) { sampler.*field.value = static_cast<float>(number_of(field.name, value)); });
-  }
-  for (const IntegerField& field : kIntegers) {
-    with(field.name, [&](const Json& value) {
-      sampler.*field.value =
-          integer_of<int>(field.name, value, std::numeric_limits<int>::min(), "a whole number below 2^31");
-    });
+  for (const auto& [name, value] : fields.items()) {
+    const SamplingOption* const option = find_sampling_option(name);
+    if (option == nullptr || value.is_null()) continue;
+    constexpr int kLeast = std::numeric_limits<int>::min();
+    option->set(sampler, option->is_integer() ? integer_of(name, value, kLeast, "a whole number below 2^31")
+                                              : number_of(name, value));
   }
   with("max_tokens", [&](const Json& value) {
     options.max_tokens = integer_of<int>("max_tokens", value, -1, "a whole number from -1 on");

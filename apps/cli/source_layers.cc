@@ -14,25 +14,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// PARAMETER of a Modelfile, and the option that is the same.
+// PARAMETER of a Modelfile that is not in kSamplingOptions, and the option that is the same.
 constexpr std::pair<const char*, const char*> kParameters[] = {
     {"num_ctx", "--ctx"},
     {"num_predict", "--max-tokens"},
     {"stop", "--stop"},
     {"seed", "--seed"},
-    {"temperature", "--temperature"},
-    {"top_k", "--top-k"},
-    {"top_p", "--top-p"},
-    {"min_p", "--min-p"},
-    {"typical_p", "--typical-p"},
-    {"repeat_penalty", "--repeat-penalty"},
-    {"repeat_last_n", "--penalty-window"},
-    {"presence_penalty", "--presence-penalty"},
-    {"frequency_penalty", "--frequency-penalty"},
-    {"mirostat", "--mirostat"},
-    {"mirostat_tau", "--mirostat-tau"},
-    {"mirostat_eta", "--mirostat-eta"},
 };
+
+// The option of a PARAMETER; empty: there is none.
+std::string option_of(const std::string& parameter) {
+  if (const SamplingOption* const option = find_sampling_option(parameter)) return "--" + with_dashes(option->name);
+  const auto known = std::ranges::find(kParameters, parameter, [](const auto& entry) { return entry.first; });
+  return known == std::end(kParameters) ? "" : known->second;
+}
 
 // A number as an option takes it. Ollama's "-2", the rest of the context, is what -1 is here; a negative seed is a
 // random one, and a negative top_k none.
@@ -80,18 +75,18 @@ void apply_layers(const SourceLayers& layers, GenerationOptions& options, Common
   if (layers == nullptr) return;
   std::string others;
   for (const auto& [name, value] : layers->parameters.items()) {
-    const auto known = std::ranges::find_if(kParameters, [&](const auto& entry) { return name == entry.first; });
+    const std::string option = option_of(name);
     if (name == "num_thread" && value.is_number_integer()) {
       if (common.threads == 0) common.threads = std::clamp(value.get<int>(), 0, 1024);
       continue;
     }
-    if (known == std::end(kParameters)) {
+    if (option.empty()) {
       others += (others.empty() ? "" : ", ") + name;
       continue;
     }
-    if (options.is_given(known->second)) continue;
+    if (options.is_given(option)) continue;
     try {
-      apply_parameter(name, known->second, value, options);
+      apply_parameter(name, option, value, options);
     } catch (const Error& error) {
       throw Error(error.code(), fmt::format("{}: PARAMETER {}: {}", layers->name, name, error.what()), error.hint());
     }

@@ -188,9 +188,10 @@ class LanguageModel:
             -1, the default: until the model stops or the context is full.
         temperature : float
             0: the most likely token, always.
-        top_k, top_p, min_p, typical_p, repeat_penalty, frequency_penalty, presence_penalty : number
-            Further steps of sampling. What is left out is as the model's files say, else as the command line has it.
-            A model of Ollama has its PARAMETERs, SYSTEM, MESSAGEs, TEMPLATE and ADAPTER.
+        top_k, top_p, min_p, typical_p, repeat_penalty, frequency_penalty, presence_penalty, penalty_window, ... : number
+            Further options of sampling: those of ``gabbro run --help``, with underscores. Defaults are those of the
+            model's files, else of the command line. A model of Ollama has its PARAMETERs, SYSTEM, MESSAGEs, TEMPLATE
+            and ADAPTER.
         seed : int
             The same seed gives the same tokens; 0, the default: a random one.
         stop : list of str
@@ -283,8 +284,7 @@ class LanguageModel:
         raise TypeError("[generate] a prompt is a text, a list of messages or a list of token ids")
 
 
-_OPTIONS = frozenset(("max_tokens", "temperature", "top_k", "top_p", "min_p", "typical_p", "repeat_penalty",
-                      "frequency_penalty", "presence_penalty", "seed", "stop"))
+_OPTIONS = frozenset(("max_tokens", "seed", "stop", *_core._sampling_options()))
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:

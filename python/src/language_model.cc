@@ -130,14 +130,13 @@ GenerateOptions options_of(const LanguageModel& model, const nb::dict& given) {
   SamplerOptions& s = options.sampler;
   read_option(given, "max_tokens", options.max_tokens);
   read_option(given, "stop", options.stop);
-  read_option(given, "temperature", s.temperature);
-  read_option(given, "top_k", s.top_k);
-  read_option(given, "top_p", s.top_p);
-  read_option(given, "min_p", s.min_p);
-  read_option(given, "typical_p", s.typical_p);
-  read_option(given, "repeat_penalty", s.repeat_penalty);
-  read_option(given, "frequency_penalty", s.frequency_penalty);
-  read_option(given, "presence_penalty", s.presence_penalty);
+  for (const SamplingOption& option : kSamplingOptions) {
+    if (option.is_integer()) {
+      read_option(given, option.name, s.*option.integer);
+    } else {
+      read_option(given, option.name, s.*option.number);
+    }
+  }
   read_option(given, "seed", s.seed);
   return options;
 }
@@ -237,6 +236,14 @@ nb::dict special_tokens(const LanguageModel& model) {
 }  // namespace
 
 void bind_language_models(nb::module_& m) {
+  m.def(
+      "_sampling_options",
+      [] {
+        std::vector<std::string> names;
+        for (const SamplingOption& option : kSamplingOptions) names.emplace_back(option.name);
+        return names;
+      },
+      "Names of the numbers that generate() takes.");
   nb::class_<CancelFlag>(m, "_CancelFlag").def(nb::init<>()).def("cancel", [](CancelFlag& flag) { flag.set = true; });
   nb::class_<LanguageModel>(m, "_LanguageModel")
       .def_static(

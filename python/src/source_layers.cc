@@ -10,31 +10,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Parameter {
-  const char* name;
-  float SamplerOptions::*number;
-  int SamplerOptions::*integer;
-};
-constexpr Parameter kParameters[] = {
-    {"temperature", &SamplerOptions::temperature, nullptr},
-    {"top_k", nullptr, &SamplerOptions::top_k},
-    {"top_p", &SamplerOptions::top_p, nullptr},
-    {"min_p", &SamplerOptions::min_p, nullptr},
-    {"typical_p", &SamplerOptions::typical_p, nullptr},
-    {"repeat_penalty", &SamplerOptions::repeat_penalty, nullptr},
-    {"repeat_last_n", nullptr, &SamplerOptions::penalty_window},
-    {"presence_penalty", &SamplerOptions::presence_penalty, nullptr},
-    {"frequency_penalty", &SamplerOptions::frequency_penalty, nullptr},
-    {"mirostat", nullptr, &SamplerOptions::mirostat},
-    {"mirostat_tau", &SamplerOptions::mirostat_tau, nullptr},
-    {"mirostat_eta", &SamplerOptions::mirostat_eta, nullptr},
-};
-
 bool is_known(const std::string& name) {
-  for (const Parameter& known : kParameters) {
-    if (name == known.name) return true;
-  }
-  return name == "stop" || name == "seed" || name == "num_predict" || name == "num_ctx" || name == "num_thread";
+  return find_sampling_option(name) != nullptr || name == "stop" || name == "seed" || name == "num_predict" ||
+         name == "num_ctx" || name == "num_thread";
 }
 
 double number_of(const SourceLayers& source, const std::string& name, const Json& value, bool whole) {
@@ -82,14 +60,9 @@ SourceLayers apply_layers(std::shared_ptr<const hub::OllamaLayers> layers, LoadO
 void apply_parameters(const SourceLayers& source, GenerateOptions& options) {
   if (source.layers == nullptr) return;
   for (const auto& [name, value] : source.layers->parameters.items()) {
-    for (const Parameter& known : kParameters) {
-      if (name != known.name) continue;
-      const double number = number_of(source, name, value, known.integer != nullptr);
-      if (known.integer != nullptr) {
-        options.sampler.*known.integer = static_cast<int>(name == "top_k" ? std::max(number, 0.0) : number);
-      } else {
-        options.sampler.*known.number = static_cast<float>(number);
-      }
+    if (const SamplingOption* const option = find_sampling_option(name)) {
+      const double number = number_of(source, name, value, option->is_integer());
+      option->set(options.sampler, name == "top_k" ? std::max(number, 0.0) : number);
     }
     if (name == "stop") apply_stop(source, value, options);
     if (name == "num_predict")

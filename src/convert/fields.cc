@@ -45,11 +45,12 @@ std::vector<std::string> write_fields(const Checkpoint& checkpoint, const Conver
   writer.add_string("general.name", std::filesystem::weakly_canonical(path).filename().string());
   model.write_fields(fields);
   const GenerationDefaults defaults = read_generation_defaults(checkpoint.metadata());
-  for (const auto& [field, value] : defaults.values) {
-    if (field->whole) {
-      writer.add_integer(field->gguf, gguf::ValueType::i32, static_cast<int64_t>(value));
+  for (const auto& [option, name, value] : defaults.values) {
+    const std::string field = "general.sampling." + std::string(option->gguf);
+    if (option->is_integer()) {
+      writer.add_integer(field, gguf::ValueType::i32, static_cast<int64_t>(value));
     } else {
-      writer.add_f32(field->gguf, static_cast<float>(value));
+      writer.add_f32(field, static_cast<float>(value));
     }
   }
   write_chat_templates(checkpoint.chat_templates(), writer);

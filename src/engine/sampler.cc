@@ -1,15 +1,16 @@
-// The chain: bias, penalties, DRY, top-k, typical, top-p, min-p, XTC, temperature, draw. With mirostat: bias,
-// temperature, mirostat, as its authors and llama.cpp have it, with the penalties still before it.
+// The chain: bias, penalties (sampling/penalties.h), top-k, truncations (sampling/truncation.h), temperature, draw.
+// With mirostat, as its authors and llama.cpp define it: bias, penalties, temperature, mirostat, draw.
 #include "gabbro/engine/sampler.h"
 
+#include <algorithm>
 #include <cmath>
-#include <deque>
 #include <map>
 #include <optional>
 #include <random>
 
 #include "src/base/error.h"
 #include "src/engine/sampling/candidates.h"
+#include "src/engine/sampling/draws.h"
 #include "src/engine/sampling/mirostat.h"
 #include "src/engine/sampling/penalties.h"
 #include "src/engine/sampling/row.h"
@@ -19,46 +20,33 @@
 namespace gabbro {
 namespace {
 
-void require(const char* option, double value, double least, double most) {
-  if (!(value >= least && value <= most)) {
-    throw bad_input("{} must be a number from {} to {}, not {}", option, least, most, value);
-  }
-}
-
-void require_at_least(const char* option, int value, int least) {
-  if (value < least) throw bad_input("{} must be {} or more, not {}", option, least, value);
+void check(const SamplingOption& option, double value) {
+  if (value >= option.least && value <= option.most) return;
+  std::string name = option.name;
+  std::ranges::replace(name, '_', '-');
+  if (option.most == kUnbounded) throw bad_input("{} must be {} or more, not {}", name, option.least, value);
+  throw bad_input("{} must be {} from {} to {}, not {}", name, option.is_integer() ? "a whole number" : "a number",
+                  option.least, option.most, value);
 }
 
 void check(const SamplerOptions& o, int64_t vocabulary) {
-  require("temperature", o.temperature, 0, 100);
-  require_at_least("top-k", o.top_k, 0);
-  require("top-p", o.top_p, 0, 1);
-  require("min-p", o.min_p, 0, 1);
-  require("typical-p", o.typical_p, 0, 1);
-  require("repeat-penalty", o.repeat_penalty, 0.01, 100);
-  require("frequency-penalty", o.frequency_penalty, -100, 100);
-  require("presence-penalty", o.presence_penalty, -100, 100);
-  require_at_least("penalty-window", o.penalty_window, -1);
-  require("dry-multiplier", o.dry_multiplier, 0, 100);
-  require("dry-base", o.dry_base, 1, 100);
-  require_at_least("dry-allowed-length", o.dry_allowed_length, 1);
+  for (const SamplingOption& option : kSamplingOptions) check(option, option.get(o));
   for (const std::string& breaker : o.dry_sequence_breakers) {
     if (breaker.empty() || breaker.size() > sampling::kLongestBreaker) {
       throw bad_input("dry-sequence-breaker must be 1 to {} bytes long, not {}", sampling::kLongestBreaker,
                       breaker.size());
     }
   }
-  require("xtc-probability", o.xtc_probability, 0, 1);
-  require("xtc-threshold", o.xtc_threshold, 0, 1);
-  if (o.mirostat < 0 || o.mirostat > 2) throw bad_input("mirostat must be 0, 1 or 2, not {}", o.mirostat);
-  require("mirostat-tau", o.mirostat_tau, 0, 100);
-  require("mirostat-eta", o.mirostat_eta, 0, 1);
   for (const auto& [token, bias] : o.logit_bias) {
     if (token < 0 || token >= vocabulary) {
       throw bad_input("logit-bias: token {} is outside the vocabulary of {} tokens", token, vocabulary);
     }
     if (!(bias < HUGE_VALF)) throw bad_input("logit-bias of token {} must be a number or -inf, not {}", token, bias);
   }
+}
+
+bool penalizes(const SamplerOptions& o) {
+  return std::ranges::any_of(sampling::penalties(), [&](const auto& step) { return step.is_on(o); });
 }
 
 uint64_t random_seed() {
@@ -74,29 +62,13 @@ struct Sampler::State {
   sampling::History history;
   sampling::SequenceBreakers breakers;
   std::optional<sampling::Mirostat> mirostat;
-  std::mt19937_64 random;            // its sequence is fixed by the standard, unlike that of the standard distributions
-  std::deque<uint64_t> drawn_ahead;  // of it
+  sampling::Draws draws;
   std::vector<float> edited;
   sampling::Candidates candidates;
 
   int64_t vocabulary;
 
-  State(const SamplerOptions& o, int64_t v) : options(o), history(o.penalty_window), random(o.seed), vocabulary(v) {}
-
-  bool counts_matter() const {
-    return options.repeat_penalty != 1 || options.frequency_penalty != 0 || options.presence_penalty != 0;
-  }
-
-  double uniform() { return static_cast<double>(next_draw() >> 11) * 0x1p-53; }  // [0, 1)
-  uint64_t next_draw() {
-    const uint64_t draw = peek(0);
-    drawn_ahead.pop_front();
-    return draw;
-  }
-  uint64_t peek(size_t ahead) {
-    while (drawn_ahead.size() <= ahead) drawn_ahead.push_back(random());
-    return drawn_ahead[ahead];
-  }
+  State(const SamplerOptions& o, int64_t v) : options(o), history(o.penalty_window), draws(o.seed), vocabulary(v) {}
 
   std::span<const float> edit(std::span<const float> logits);
   void truncate(std::span<const float> logits);
@@ -104,26 +76,24 @@ struct Sampler::State {
   const sampling::Candidate& draw();
 };
 
-// The logits after bias, penalties and DRY. Copied only where something changes them.
+// The logits after bias and penalties. Copied only if a step changes them.
 std::span<const float> Sampler::State::edit(std::span<const float> logits) {
-  const bool counts = counts_matter() && !history.counts().empty();
-  const bool dry = options.dry_multiplier > 0;
-  if (options.logit_bias.empty() && !counts && !dry) return logits;
+  const bool penalized = !history.tokens().empty() && penalizes(options);
+  if (options.logit_bias.empty() && !penalized) return logits;
   edited.assign(logits.begin(), logits.end());
   for (const auto& [token, bias] : options.logit_bias) edited[static_cast<size_t>(token)] += bias;
-  if (counts) sampling::penalize_counts(edited, history, options);
-  if (dry) sampling::penalize_repetition(edited, history, breakers, options);
+  if (!penalized) return edited;
+  for (const sampling::Penalty& step : sampling::penalties()) {
+    if (step.is_on(options)) step.apply(edited, history, breakers, options);
+  }
   return edited;
 }
 
 void Sampler::State::truncate(std::span<const float> logits) {
   candidates.assign_top(logits, mirostat ? 0 : options.top_k);
   if (candidates.items.empty() || mirostat) return;
-  if (options.typical_p < 1) sampling::typical(candidates, options.typical_p);
-  if (options.top_p < 1) sampling::top_p(candidates, options.top_p);
-  if (options.min_p > 0) sampling::min_p(candidates, options.min_p);
-  if (options.xtc_probability > 0 && uniform() < options.xtc_probability) {
-    sampling::xtc(candidates, options.xtc_threshold);
+  for (const sampling::Truncation& step : sampling::truncations()) {
+    if (step.is_on(options)) step.apply(candidates, options, draws);
   }
 }
 
@@ -134,7 +104,7 @@ void Sampler::State::apply_temperature() {
 }
 
 const sampling::Candidate& Sampler::State::draw() {
-  double left = uniform();
+  double left = draws.uniform();
   for (const auto& c : candidates.items) {
     left -= c.probability;
     if (left < 0) return c;
@@ -197,13 +167,13 @@ int32_t Sampler::taken(int32_t largest) const {
 sampling::Row Sampler::row(int ahead) const {
   if (is_greedy()) return {};
   const SamplerOptions& o = state_->options;
-  const bool counts_matter = state_->counts_matter() && o.penalty_window != 0;
+  const bool counts_matter = sampling::penalizes_counts(o);
   sampling::Row row{.on_device = sampling::can_sample_on_device(o) && (ahead == 0 || !counts_matter)};
   if (!row.on_device) return row;
   const float log_min_p = o.min_p > 0 ? std::log(o.min_p) : -HUGE_VALF;
   row.settings = {o.temperature,    static_cast<float>(o.top_k), o.top_p,           log_min_p,
                   o.repeat_penalty, o.frequency_penalty,         o.presence_penalty};
-  if (o.temperature > 0) row.draw = state_->peek(static_cast<size_t>(ahead));
+  if (o.temperature > 0) row.draw = state_->draws.peek(static_cast<size_t>(ahead));
   std::map<int32_t, sampling::Edit> edits;
   for (const auto& [token, bias] : o.logit_bias) edits[token] = {.token = token, .count = 0, .bias = bias};
   if (counts_matter) {
@@ -219,7 +189,7 @@ sampling::Row Sampler::row(int ahead) const {
 }
 
 void Sampler::take_draw() {
-  if (state_->options.temperature > 0) state_->next_draw();
+  if (state_->options.temperature > 0) state_->draws.next();
 }
 
 void Sampler::accept(int32_t token) {
@@ -233,7 +203,7 @@ uint64_t Sampler::seed() const { return state_->options.seed; }
 
 bool Sampler::is_greedy() const {
   const SamplerOptions& o = state_->options;
-  return o.temperature == 0 && o.logit_bias.empty() && o.dry_multiplier <= 0 && !state_->counts_matter();
+  return o.temperature == 0 && o.logit_bias.empty() && !penalizes(o);
 }
 
 }  // namespace gabbro

@@ -172,6 +172,7 @@ class Batch(TestCase):
             ({"min_p": 0.5}, ["--min-p", "0.5"]),
             ({"typical_p": 0.3}, ["--typical-p", "0.3"]),
             ({"repeat_penalty": 5, "penalty_window": 3}, ["--repeat-penalty", "5", "--penalty-window", "3"]),
+            ({"repetition_penalty": 5, "repeat_last_n": 3}, ["--repeat-penalty", "5", "--penalty-window", "3"]),
             ({"frequency_penalty": 9, "presence_penalty": 2}, ["--frequency-penalty", "9", "--presence-penalty", "2"]),
             ({"dry_multiplier": 9, "dry_base": 3, "dry_allowed_length": 1, "dry_sequence_breakers": ["a"]},
              ["--dry-multiplier", "9", "--dry-base", "3", "--dry-allowed-length", "1", "--dry-sequence-breaker", "none",

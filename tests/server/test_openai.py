@@ -108,7 +108,7 @@ class Chat(TestCase):
                  "frequency_penalty": [2.1, -2.1], "presence_penalty": [3], "seed": ["1", 0.5, 1 << 70], "stream": ["true", 1],
                  "stop": [5, [5], ["a"] * 17, ["a" * 257], [""]], "logit_bias": [{"x": 1}, {"0": 101}, {"9999": 1}, 5, [[1]]],
                  "top_k": [-2, 1.5], "min_p": [2], "repeat_penalty": [0], "chat_template_kwargs": [5, {"a": []}],
-                 "stream_options": [5], "stop_token_ids": [[-1], ["a"]], "mirostat": [3],
+                 "stream_options": [5], "stop_token_ids": [[-1], ["a"]], "mirostat": [3], "dry_allowed_length": [0],
                  "priority": [9, -9, "high"]}
         for name, values in wrong.items():
             for value in values:
@@ -120,7 +120,7 @@ class Chat(TestCase):
     def test_fields_in_range(self):
         right = {"temperature": [0, 2], "top_p": [0, 1], "seed": [0, -1, 1 << 62], "stop": ["x", ["x", "y"]],
                  "logit_bias": [{"5": -100}, [[5, False]], [["ab", 1.5]]], "top_k": [-1, 0, 40], "xtc_probability": [0.5],
-                 "dry_multiplier": [0.8], "typical_p": [0.9], "max_tokens": [5.0], "ignore_eos": [True], "mirostat": [2],
+                 "dry_multiplier": [0.8], "typical_p": [0.9], "penalty_window": [5], "repeat_last_n": [-1], "max_tokens": [5.0], "ignore_eos": [True], "mirostat": [2],
                  "priority": [-8, 0, 8]}
         for name, values in right.items():
             for value in values:

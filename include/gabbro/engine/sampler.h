@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
+
+#include "gabbro/sampling_options.h"
 
 namespace gabbro {
 
@@ -22,30 +21,6 @@ struct Row;  // src/engine/sampling/row.h
 
 #pragma GCC visibility push(default)
 namespace gabbro {
-
-// Defaults change nothing; a step whose value is its default is left out of the chain.
-struct SamplerOptions {
-  float temperature = 0.8f;        // 0: the most likely token, always
-  int top_k = 40;                  // 0: off
-  float top_p = 0.95f;             // 1: off
-  float min_p = 0.05f;             // 0: off
-  float typical_p = 1.0f;          // 1: off (Meister et al. 2022)
-  float repeat_penalty = 1.0f;     // 1: off (Keskar et al. 2019)
-  float frequency_penalty = 0.0f;  // OpenAI's definition, over the last `penalty_window` tokens
-  float presence_penalty = 0.0f;
-  int penalty_window = 64;      // 0: no penalties; -1: the whole context
-  float dry_multiplier = 0.0f;  // 0: off ("don't repeat yourself")
-  float dry_base = 1.75f;
-  int dry_allowed_length = 2;
-  std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};  // no repetition reaches across these
-  float xtc_probability = 0.0f;                                             // 0: off ("exclude top choices")
-  float xtc_threshold = 0.1f;
-  int mirostat = 0;  // 0: off; 1, 2: the version (Basu et al. 2021)
-  float mirostat_tau = 5.0f;
-  float mirostat_eta = 0.1f;
-  std::vector<std::pair<int32_t, float>> logit_bias{};
-  uint64_t seed = 0;  // 0: a random one
-};
 
 class Sampler {
  public:

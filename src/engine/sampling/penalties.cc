@@ -59,4 +59,22 @@ void penalize_repetition(std::span<float> logits, const History& history, const 
   }
 }
 
+bool penalizes_counts(const SamplerOptions& o) {
+  return o.penalty_window != 0 && (o.repeat_penalty != 1 || o.frequency_penalty != 0 || o.presence_penalty != 0);
+}
+
+namespace {
+
+constexpr Penalty kPenalties[] = {
+    {.is_on = penalizes_counts,
+     .apply = [](std::span<float> logits, const History& history, const SequenceBreakers&,
+                 const SamplerOptions& options) { penalize_counts(logits, history, options); },
+     .on_device = true},
+    {.is_on = [](const SamplerOptions& o) { return o.dry_multiplier > 0; }, .apply = penalize_repetition},
+};
+
+}  // namespace
+
+std::span<const Penalty> penalties() { return kPenalties; }
+
 }  // namespace gabbro::sampling

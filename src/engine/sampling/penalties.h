@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "gabbro/engine/sampler.h"
+#include "gabbro/sampling_options.h"
 #include "src/engine/sampling/sequence_breakers.h"
 
 namespace gabbro::sampling {
@@ -35,5 +35,19 @@ void penalize_counts(std::span<float> logits, const History& history, const Samp
 // token that holds one loses nothing. Linear in the history (Z-algorithm on the reversed text).
 void penalize_repetition(std::span<float> logits, const History& history, const SequenceBreakers& breakers,
                          const SamplerOptions& options);
+
+// A step of the chain that changes logits.
+struct Penalty {
+  bool (*is_on)(const SamplerOptions& options);
+  void (*apply)(std::span<float> logits, const History& history, const SequenceBreakers& breakers,
+                const SamplerOptions& options);
+  bool on_device = false;  // the op `sampling` has it; else the host chooses the tokens of rows that use it
+};
+
+// All steps, in the order of the chain.
+std::span<const Penalty> penalties();
+
+// Whether the options weight tokens by how often they occur in the penalty window.
+bool penalizes_counts(const SamplerOptions& options);
 
 }  // namespace gabbro::sampling

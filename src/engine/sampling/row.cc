@@ -6,6 +6,8 @@
 
 #include "src/backend/device.h"
 #include "src/base/round_up.h"
+#include "src/engine/sampling/penalties.h"
+#include "src/engine/sampling/truncation.h"
 
 namespace gabbro::sampling {
 namespace {
@@ -46,8 +48,9 @@ bool can_sample_on_device(const SamplerOptions& o) {
   for (const auto& [token, bias] : o.logit_bias) {
     if (!biased.insert(token).second) return false;  // two sums round differently from one
   }
-  if (o.dry_multiplier > 0) return false;
-  return o.temperature == 0 || (o.typical_p >= 1 && o.xtc_probability <= 0 && o.mirostat == 0);
+  const auto on_host = [&](const auto& step) { return !step.on_device && step.is_on(o); };
+  if (std::ranges::any_of(penalties(), on_host)) return false;
+  return o.temperature == 0 || (std::ranges::none_of(truncations(), on_host) && o.mirostat == 0);
 }
 
 void RowInputs::make(const std::shared_ptr<Device>& device, int64_t rows) {

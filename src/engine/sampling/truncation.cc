@@ -68,4 +68,26 @@ void xtc(Candidates& candidates, float threshold) {
   if (above >= 2) items.erase(items.begin(), items.begin() + static_cast<ptrdiff_t>(above) - 1);
 }
 
+namespace {
+
+constexpr Truncation kTruncations[] = {
+    {.is_on = [](const SamplerOptions& o) { return o.typical_p < 1; },
+     .apply = [](Candidates& c, const SamplerOptions& o, Draws&) { typical(c, o.typical_p); }},
+    {.is_on = [](const SamplerOptions& o) { return o.top_p < 1; },
+     .apply = [](Candidates& c, const SamplerOptions& o, Draws&) { top_p(c, o.top_p); },
+     .on_device = true},
+    {.is_on = [](const SamplerOptions& o) { return o.min_p > 0; },
+     .apply = [](Candidates& c, const SamplerOptions& o, Draws&) { min_p(c, o.min_p); },
+     .on_device = true},
+    {.is_on = [](const SamplerOptions& o) { return o.xtc_probability > 0; },
+     .apply =
+         [](Candidates& c, const SamplerOptions& o, Draws& draws) {
+           if (draws.uniform() < o.xtc_probability) xtc(c, o.xtc_threshold);
+         }},
+};
+
+}  // namespace
+
+std::span<const Truncation> truncations() { return kTruncations; }
+
 }  // namespace gabbro::sampling

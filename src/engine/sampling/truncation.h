@@ -1,7 +1,11 @@
-// The steps that take candidates away. Each leaves at least one.
+// The steps that remove candidates. Each keeps at least one.
 #pragma once
 
+#include <span>
+
+#include "gabbro/sampling_options.h"
 #include "src/engine/sampling/candidates.h"
+#include "src/engine/sampling/draws.h"
 
 namespace gabbro::sampling {
 
@@ -18,5 +22,15 @@ void min_p(Candidates& candidates, float p);
 // "Exclude top choices": of the tokens with a probability of at least `threshold`, only the least likely one stays.
 // The caller has already drawn whether this happens.
 void xtc(Candidates& candidates, float threshold);
+
+// A step of the chain after top-k.
+struct Truncation {
+  bool (*is_on)(const SamplerOptions& options);
+  void (*apply)(Candidates& candidates, const SamplerOptions& options, Draws& draws);
+  bool on_device = false;  // the op `sampling` has it; else the host chooses the tokens of rows that use it
+};
+
+// All steps, in the order of the chain.
+std::span<const Truncation> truncations();
 
 }  // namespace gabbro::sampling

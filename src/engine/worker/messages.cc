@@ -39,10 +39,14 @@ void fields(auto& archive, Is<EngineSpec> auto& spec) {
 }
 
 void fields(auto& archive, Is<SamplerOptions> auto& o) {
-  archive(o.temperature, o.top_k, o.top_p, o.min_p, o.typical_p, o.repeat_penalty, o.frequency_penalty,
-          o.presence_penalty, o.penalty_window, o.dry_multiplier, o.dry_base, o.dry_allowed_length,
-          o.dry_sequence_breakers, o.xtc_probability, o.xtc_threshold, o.mirostat, o.mirostat_tau, o.mirostat_eta,
-          o.logit_bias, o.seed);
+  for (const SamplingOption& option : kSamplingOptions) {
+    if (option.is_integer()) {
+      archive(o.*option.integer);
+    } else {
+      archive(o.*option.number);
+    }
+  }
+  archive(o.dry_sequence_breakers, o.logit_bias, o.seed);
 }
 void fields(auto& archive, Is<GenerateOptions> auto& o) { archive(o.max_tokens, o.stop, o.sampler, o.ignore_end); }
 void fields(auto& archive, Is<GenerationRequest> auto& request) {

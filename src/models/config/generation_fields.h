@@ -1,26 +1,27 @@
-// How a model's folder says that tokens should be chosen: generation_config.json, and the fields general.sampling.* of
-// GGUF that say the same.
+// Sampling options in a model's folder: generation_config.json, with the names of transformers and those that
+// llama.cpp's converter reads there.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "gabbro/sampling_options.h"
 #include "src/formats/metadata.h"
 
 namespace gabbro::llm {
 
-struct GenerationField {
-  const char* name;  // in generation_config.json
-  const char* gguf;
-  bool whole = false;  // an integer
+struct GenerationDefault {
+  const SamplingOption* option;  // has a `gguf` name
+  std::string name;              // in generation_config.json
+  double value;
 };
 
 struct GenerationDefaults {
-  std::vector<std::pair<const GenerationField*, double>> values;  // each field of GGUF at most once
-  std::vector<std::string> warnings;                              // a line for each value that is no such number
+  std::vector<GenerationDefault> values;  // each option at most once
+  std::vector<std::string> warnings;      // a line for each value of the wrong type
 };
 
-// Those of a folder's metadata. `do_sample: false` is a temperature of 0.
+// The options in a folder's metadata. `do_sample: false` is a temperature of 0.
 GenerationDefaults read_generation_defaults(const Metadata& metadata);
 
 }  // namespace gabbro::llm

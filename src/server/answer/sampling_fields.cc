@@ -13,39 +13,37 @@
 namespace gabbro::server {
 namespace {
 
-constexpr int64_t kMostInt = std::numeric_limits<int>::max();
-constexpr double kMostTemperature = 2, kMostPenalty = 2, kMostBias = 100;
+constexpr double kMostBias = 100;
 
-void read(Fields& fields, const char* name, float& value, double least, double most) {
-  if (const auto given = fields.number(name, least, most)) value = static_cast<float>(*given);
-}
+// Ranges of requests that differ from a sampler's: those of OpenAI, and -1 of vLLM, which turns top_k off.
+struct RequestRange {
+  std::string_view name;
+  double least, most;
+};
+constexpr RequestRange kRanges[] = {
+    {"temperature", 0, 2}, {"frequency_penalty", -2, 2}, {"presence_penalty", -2, 2}, {"top_k", -1, kUnbounded}};
 
-void read(Fields& fields, const char* name, int& value, int64_t least, int64_t most) {
-  if (const auto given = fields.integer(name, least, most)) value = static_cast<int>(*given);
+void read_option(Fields& fields, const char* name, const SamplingOption& option, SamplerOptions& sampler) {
+  const auto own = std::ranges::find(kRanges, option.name, &RequestRange::name);
+  const auto [least, most] =
+      own != std::end(kRanges) ? std::pair(own->least, own->most) : std::pair(option.least, option.most);
+  std::optional<double> given;
+  if (option.is_integer()) {
+    if (const auto value = fields.integer(name, static_cast<int64_t>(least), static_cast<int64_t>(most)))
+      given = std::max(static_cast<double>(*value), option.least);
+  } else {
+    given = fields.number(name, least, most);
+  }
+  if (given) option.set(sampler, *given);
 }
 
 // Names that all dialects share.
 void read_common(Fields& fields, SamplerOptions& sampler) {
-  read(fields, "temperature", sampler.temperature, 0, kMostTemperature);
-  read(fields, "top_p", sampler.top_p, 0, 1);
-  read(fields, "min_p", sampler.min_p, 0, 1);
-  read(fields, "typical_p", sampler.typical_p, 0, 1);
-  if (const auto top_k = fields.integer("top_k", -1, kMostInt))
-    sampler.top_k = static_cast<int>(std::max<int64_t>(0, *top_k));
-  read(fields, "repeat_penalty", sampler.repeat_penalty, 0.01, 100);
-  read(fields, "repetition_penalty", sampler.repeat_penalty, 0.01, 100);
-  read(fields, "frequency_penalty", sampler.frequency_penalty, -kMostPenalty, kMostPenalty);
-  read(fields, "presence_penalty", sampler.presence_penalty, -kMostPenalty, kMostPenalty);
-  read(fields, "repeat_last_n", sampler.penalty_window, -1, kMostInt);
-  read(fields, "mirostat", sampler.mirostat, 0, 2);
-  read(fields, "mirostat_tau", sampler.mirostat_tau, 0, 100);
-  read(fields, "mirostat_eta", sampler.mirostat_eta, 0, 1);
-  read(fields, "dry_multiplier", sampler.dry_multiplier, 0, 100);
-  read(fields, "dry_base", sampler.dry_base, 1, 100);
-  read(fields, "dry_allowed_length", sampler.dry_allowed_length, 0, kMostInt);
+  for (const SamplingOption& option : kSamplingOptions) {
+    read_option(fields, option.name, option, sampler);
+    if (option.alias != nullptr) read_option(fields, option.alias, option, sampler);
+  }
   if (const auto breakers = fields.texts("dry_sequence_breakers", 64)) sampler.dry_sequence_breakers = *breakers;
-  read(fields, "xtc_probability", sampler.xtc_probability, 0, 1);
-  read(fields, "xtc_threshold", sampler.xtc_threshold, 0, 1);
   if (const auto seed =
           fields.integer("seed", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max()))
     sampler.seed = seed_of(*seed);

@@ -90,25 +90,31 @@ void answer_template(Service& service, const std::shared_ptr<Exchange>& exchange
   });
 }
 
+Json values_of(const SamplerOptions& sampler) {
+  Json values;
+  for (const SamplingOption& option : kSamplingOptions) {
+    if (option.is_integer()) {
+      values[option.name] = sampler.*option.integer;
+    } else {
+      values[option.name] = sampler.*option.number;
+    }
+  }
+  return values;
+}
+
 void answer_props(Service& service, const std::shared_ptr<Exchange>& exchange) {
   service.with_model(exchange, "", {}, [&service, exchange](ModelRegistry::LeaseHandle lease, double) {
     const ModelFacts& facts = (*lease)->generator().facts();
     const SamplerOptions sampler = openai_defaults((*lease)->model());
     const text::ChatTemplate* const used = (*lease)->generator().chat_template();
-    respond_json(*exchange, {{"default_generation_settings",
-                              {{"n_ctx", facts.context},
-                               {"params",
-                                {{"temperature", sampler.temperature},
-                                 {"top_k", sampler.top_k},
-                                 {"top_p", sampler.top_p},
-                                 {"min_p", sampler.min_p},
-                                 {"repeat_penalty", sampler.repeat_penalty}}}}},
-                             {"total_slots", facts.sequences},
-                             {"model_path", (*lease)->entry().id},
-                             {"chat_template", used != nullptr ? used->source() : ""},
-                             {"modalities", {{"vision", false}, {"audio", false}}},
-                             {"build_info", "gabbro " + service.options().version},
-                             {"is_sleeping", false}});
+    respond_json(*exchange,
+                 {{"default_generation_settings", {{"n_ctx", facts.context}, {"params", values_of(sampler)}}},
+                  {"total_slots", facts.sequences},
+                  {"model_path", (*lease)->entry().id},
+                  {"chat_template", used != nullptr ? used->source() : ""},
+                  {"modalities", {{"vision", false}, {"audio", false}}},
+                  {"build_info", "gabbro " + service.options().version},
+                  {"is_sleeping", false}});
   });
 }
 
