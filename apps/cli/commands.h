@@ -1,4 +1,4 @@
-// The program's commands: one file each, one visible list (main.cc).
+// The program's commands: one file each, and the list that main.cc declares them by.
 #pragma once
 
 #include "apps/cli/command_line.h"
@@ -8,7 +8,7 @@ namespace gabbro::cli {
 // The first and only argument of the program as a worker process (src/engine/worker), which no user gives.
 inline constexpr const char* kWorkerCommand = "--worker-process";
 
-// Each adds its subcommand to `root`, with its options and what it does.
+// Each adds its subcommand to `root`, with its options and its action.
 void add_run(Command root);
 void add_pull(Command root);
 void add_list(Command root);
@@ -33,5 +33,11 @@ void add_doctor(Command root);
 void add_serve(Command root);
 void add_completion(Command root);
 void add_man(Command root);
+
+// In the order of help.
+inline constexpr void (*kCommands[])(Command) = {
+    add_run,    add_pull,   add_list,       add_remove,  add_inspect,    add_tokenize, add_template, add_embed,
+    add_rerank, add_logits, add_perplexity, add_convert, add_imatrix,    add_bench,    add_testgen,  add_tune,
+    add_fit,    add_serve,  add_devices,    add_doctor,  add_completion, add_man};
 
 }  // namespace gabbro::cli

@@ -23,15 +23,6 @@ namespace {
 
 constexpr int kFailure = static_cast<int>(ErrorCode::kFailed);
 
-void add_commands(Command root) {
-  for (const auto add :
-       {add_run,    add_pull,   add_list,       add_remove,  add_inspect,    add_tokenize, add_template,   add_embed,
-        add_rerank, add_logits, add_perplexity, add_convert, add_imatrix,    add_bench,    add_testgen,    add_tune,
-        add_fit,    add_serve,  add_devices,    add_doctor,  add_completion, add_man,      add_report_part}) {
-    add(root);
-  }
-}
-
 int fail(const Error& error) {
   report("error", error.what());
   if (!error.hint().empty()) report("hint", error.hint());
@@ -40,7 +31,8 @@ int fail(const Error& error) {
 
 int run_program(int argc, char** argv) {
   CommandLine command_line("gabbro", GABBRO_VERSION, "Runs AI models on AMD GPUs, NVIDIA GPUs and CPUs.");
-  add_commands(command_line.root());
+  for (const auto add : kCommands) add(command_line.root());
+  add_report_part(command_line.root());
   return command_line.run(argc, argv);
 }
 
