@@ -13,6 +13,18 @@ namespace {
 constexpr int64_t kMostId = (int64_t{1} << 24) - 1;  // the largest vocabularies have 2^18 tokens
 constexpr size_t kMostTokenBytes = size_t{1} << 16;
 
+// The kinds of models, by "type".
+struct ModelKind {
+  std::string_view type;
+  std::unique_ptr<WordModel> (*make)(const JsonNode& node);
+};
+constexpr ModelKind kModelKinds[] = {
+    {"BPE", make_bpe_model},
+    {"Unigram", make_unigram_model},
+    {"WordPiece", make_word_piece_model},
+    {"WordLevel", make_word_level_model},
+};
+
 }  // namespace
 
 TokenTable::TokenTable(std::vector<Entry> entries) : entries_(std::move(entries)), table_(entries_.size()) {
@@ -40,10 +52,9 @@ std::unique_ptr<WordModel> make_model(const JsonNode& node) {
                            : node.find("max_input_chars_per_word") ? "WordPiece"
                            : node.at("vocab").is_array()           ? "Unigram"
                                                                    : "WordLevel";
-  if (type == "BPE") return make_bpe_model(node);
-  if (type == "Unigram") return make_unigram_model(node);
-  if (type == "WordPiece") return make_word_piece_model(node);
-  if (type == "WordLevel") return make_word_level_model(node);
+  for (const ModelKind& kind : kModelKinds) {
+    if (kind.type == type) return kind.make(node);
+  }
   throw bad_input("{}.type: model '{}' is not supported", node.path(), type);
 }
 
