@@ -32,11 +32,12 @@ struct SamplerOptions {
   float mirostat_tau = 5.0f;
   float mirostat_eta = 0.1f;
   std::vector<std::pair<int32_t, float>> logit_bias{};
-  uint64_t seed = 0;  // 0: a random one
+  uint64_t seed = 0;      // 0: a random one
+  int top_logprobs = -1;  // -1: no scores; else the score of each chosen token, with this many of the most likely ones
 };
 
-// A number or an integer of SamplerOptions. Texts, biases and the seed have no row: each reader has its syntax for
-// them.
+// A number or an integer of SamplerOptions. Texts, biases, the seed and the scores have no row: each reader has its
+// syntax for them.
 struct SamplingOption {
   const char* name;                         // "top_p": --top-p, a field of requests, a keyword in Python
   float SamplerOptions::*number = nullptr;  // null: an integer

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -39,8 +40,10 @@ void check_request(const GenerationRequest& request, const ModelFacts& facts, co
 class Channel {
  public:
   virtual ~Channel() = default;
-  virtual void started() {}                          // it is no longer waiting
-  virtual void text(std::string_view) {}             // whole characters, as soon as they are certain
+  virtual void started() {}               // it is no longer waiting
+  virtual void text(std::string_view) {}  // whole characters, as soon as they are certain
+  // Scores of tokens whose text is certain, before that text; at the end the result has all of them.
+  virtual void scores(std::span<const TokenScore>) {}
   virtual void finished(GenerateResult result) = 0;  // also of a request that was canceled
   virtual void failed(const Error& error) = 0;
 };

@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/seconds_since.h"
+#include "src/engine/sampling/scores.h"
 #include "src/text/stop_matcher.h"
 #include "src/text/tokenizer.h"
 #include "src/text/unicode/utf8_stream.h"
@@ -77,6 +78,8 @@ void check_request(const GenerationRequest& request, const ModelFacts& facts, co
 // Tokens become bytes, bytes become whole characters, and characters pass once no stop text can begin in them.
 class Request::Text {
  public:
+  using OnScores = std::function<void(std::span<const TokenScore>)>;
+
   Text(const text::Tokenizer& tokenizer, const GenerateOptions& options,
        const std::function<void(std::string_view)>& on_text)
       : tokenizer_(tokenizer), characters_(tokenizer, {.continues = true}), on_text_(on_text) {
@@ -85,31 +88,66 @@ class Request::Text {
     stops_.emplace(stops);
   }
 
-  // False when a stop text was completed.
-  bool add(int32_t token) {
+  // False when a stop text was completed; `may_stop` false: none is looked for. A score is null or the token's.
+  bool add(int32_t token, bool may_stop, const TokenScore* score) {
+    const size_t begin = decoded_;
+    const bool is_control = token < tokenizer_.size() && tokenizer_.is_control(token);
+    std::string text;
     // The output head may have more rows than the vocabulary has tokens, for a round number: those are no text.
-    if (token >= tokenizer_.size()) return true;
-    if (!tokenizer_.is_control(token)) {
-      pass(stops_->push(characters_.push(token)));
-    } else if (has_control_stops_) {
-      pass(stops_->push(characters_.flush()));
+    if (token < tokenizer_.size() && !is_control) text = decoded(characters_.push(token));
+    if (score != nullptr) waiting_.push_back({*score, begin, decoded_});
+    if (!may_stop) {
+      pass(stops_->flush() + text);
+    } else if (is_control && has_control_stops_) {
+      pass(stops_->push(decoded(characters_.flush())));
       pass(stops_->push(control_code(token)));
+    } else {
+      pass(stops_->push(text));
     }
     return !stops_->stopped();
   }
 
   std::string finish() {
-    if (!stops_->stopped()) pass(stops_->push(characters_.flush()));
+    if (!stops_->stopped()) pass(stops_->push(decoded(characters_.flush())));
     if (!stops_->stopped()) pass(stops_->flush());
+    // Tokens of the stop text have none.
+    const size_t end = text_.size();
+    std::erase_if(waiting_, [&](const Scored& one) { return stops_->stopped() && one.begin >= end && one.end > end; });
+    release(waiting_.size());
     return std::move(text_);
   }
 
+  void listen_to_scores(OnScores on_scores) { on_scores_ = std::move(on_scores); }
+  std::vector<TokenScore> take_scores() { return std::move(scores_); }
+
  private:
+  struct Scored {
+    TokenScore score;
+    size_t begin, end;  // of its text in the text of all tokens
+  };
+
+  std::string decoded(std::string text) {
+    decoded_ += text.size();
+    return text;
+  }
+
   void pass(std::string text) {
     if (has_control_stops_) text = without_control_codes(std::move(text));
     if (text.empty()) return;
     text_ += text;
+    size_t certain = 0;
+    while (certain < waiting_.size() && waiting_[certain].end <= text_.size()) ++certain;
+    release(certain);
     if (on_text_) on_text_(text);
+  }
+
+  // The first `count` of waiting_ are passed on.
+  void release(size_t count) {
+    if (count == 0) return;
+    const size_t before = scores_.size();
+    for (size_t i = 0; i < count; ++i) scores_.push_back(std::move(waiting_[i].score));
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(count));
+    if (on_scores_) on_scores_(std::span(scores_).subspan(before));
   }
 
   const text::Tokenizer& tokenizer_;
@@ -118,6 +156,10 @@ class Request::Text {
   bool has_control_stops_ = false;  // control tokens are searched for, though they are never shown
   const std::function<void(std::string_view)>& on_text_;
   std::string text_;
+  size_t decoded_ = 0;           // bytes that came out of characters_
+  std::vector<Scored> waiting_;  // tokens whose text is not certain yet
+  std::vector<TokenScore> scores_;
+  OnScores on_scores_;
 };
 
 struct Request::State {
@@ -132,6 +174,13 @@ struct Request::State {
         output(engine.tokenizer(), options, on_text) {
     check_prompt(text, engine.facts());
     result.prompt_tokens = std::ssize(text);
+    if (options.min_tokens > 0) forbid_end();
+  }
+
+  void forbid_end() {
+    std::vector<int32_t> ends = engine.tokenizer().end_of_generation();
+    std::erase_if(ends, [&](int32_t token) { return token < 0 || token >= engine.facts().vocabulary; });
+    sampler.ban(std::move(ends));
   }
 
   void finish(StopReason reason) {
@@ -166,7 +215,10 @@ void Request::State::choose(Sample sample) {
     return finish(StopReason::kEndOfGeneration);
   sampler.accept(token);
   text.push_back(token);
-  if (!output.add(token)) return finish(StopReason::kStopText);
+  if (chosen_tokens() == options.min_tokens) sampler.ban({});
+  const TokenScore* const score = options.sampler.top_logprobs >= 0 ? &sampler.last_score() : nullptr;
+  if (!output.add(token, chosen_tokens() > options.min_tokens || options.min_tokens <= 0, score))
+    return finish(StopReason::kStopText);
   if (chosen_tokens() == options.max_tokens) return finish(StopReason::kMaxTokens);
   if (std::ssize(text) - 1 >= engine.facts().context) finish(StopReason::kContextFull);
 }
@@ -180,6 +232,24 @@ Request::Request(Request&&) noexcept = default;
 std::span<const int32_t> Request::text() const { return state_->text; }
 std::span<const int32_t> Request::prompt() const { return text().first(state_->prompt_tokens); }
 
+void Request::listen_to_scores(std::function<void(std::span<const TokenScore>)> on_scores) {
+  state_->output.listen_to_scores(std::move(on_scores));
+}
+
+bool Request::scores_prompt() const {
+  return state_->options.scores_prompt && state_->options.sampler.top_logprobs >= 0;
+}
+
+void Request::score_prompt(int64_t first, std::span<const float> logits) {
+  State& s = *state_;
+  const auto width = static_cast<size_t>(s.engine.facts().vocabulary);
+  for (size_t row = 0, next = static_cast<size_t>(first) + 1; row < logits.size() / width; ++row, ++next) {
+    if (next >= s.prompt_tokens) break;
+    s.result.prompt_scores.push_back(sampling::score_of(logits.subspan(row * width, width), s.text[next],
+                                                        static_cast<size_t>(s.options.sampler.top_logprobs)));
+  }
+}
+
 void Request::skip(int64_t count) {
   state_->result.cached_tokens += count - static_cast<int64_t>(state_->held);
   state_->held = static_cast<size_t>(count);
@@ -189,7 +259,9 @@ int64_t Request::held() const { return static_cast<int64_t>(state_->held); }
 
 void Request::rewind() {
   State& s = *state_;
-  if (s.held < s.prompt_tokens) s.held = 0;
+  if (s.held >= s.prompt_tokens) return;
+  s.held = 0;
+  s.result.prompt_scores.clear();
 }
 
 bool Request::finished() const { return state_->finished; }
@@ -253,6 +325,7 @@ GenerateResult Request::take() {
   State& s = *state_;
   (s.held < s.prompt_tokens ? s.result.prefill_seconds : s.result.decode_seconds) = seconds_since(s.start);
   s.result.text = s.output.finish();
+  s.result.scores = s.output.take_scores();
   s.result.token_ids.assign(s.text.begin() + std::ssize(prompt()), s.text.end());
   return std::move(s.result);
 }

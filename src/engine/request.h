@@ -28,6 +28,12 @@ class Request {
   // The prompt, and what was chosen after it; valid until a token is chosen.
   std::span<const int32_t> text() const;
   std::span<const int32_t> prompt() const;
+  // Scores of tokens whose text is certain come before that text; for options that give scores.
+  void listen_to_scores(std::function<void(std::span<const TokenScore>)> on_scores);
+  // Whether the logits of all rows of the prompt are wanted, by score_prompt().
+  bool scores_prompt() const;
+  // `logits` [rows, V] are those after the tokens of the prompt from `first` on.
+  void score_prompt(int64_t first, std::span<const float> logits);
   // The sequence holds the first `count` tokens of the prompt already; less than all.
   void skip(int64_t count);
   int64_t held() const;  // tokens of the prompt that were skipped or appended

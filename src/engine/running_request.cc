@@ -13,8 +13,8 @@ RunningRequest::RunningRequest(ScheduledRequest scheduled, const std::shared_ptr
   const std::span<const int32_t> text = request().text();
   const std::span<const int32_t> held = sequence_->tokens();
   const auto [differs, unused] = std::mismatch(text.begin(), text.end() - 1, held.begin(), held.end());
-  sequence_->truncate(differs - text.begin());
   request().rewind();
+  sequence_->truncate(scores_prompt() ? 0 : differs - text.begin());
   if (is_in_prompt() && !sequence_->tokens().empty()) request().skip(std::ssize(sequence_->tokens()));
 }
 
@@ -26,6 +26,7 @@ void RunningRequest::fail(const Error& why) {
 void RunningRequest::reuse_pages(int64_t multiple) {
   const std::span<const int32_t> text = request().text();
   sequence_->expect(std::ssize(text));
+  if (scores_prompt()) return;
   const int64_t held = std::ssize(sequence_->tokens()), found = sequence_->reuse(text);
   if (found > held && found % multiple != 0) sequence_->truncate(std::max(held, found / multiple * multiple));
   const int64_t now = std::min(std::ssize(sequence_->tokens()), std::ssize(request().prompt()));
@@ -39,7 +40,7 @@ void RunningRequest::take_missing(int64_t count, bool as_next) {
   tokens_.assign(text.begin() + held, text.begin() + end);
   drafted_ = 0;
   ends_text_ = end == std::ssize(text);
-  rows_ = ends_text_ || as_next ? Chunk::Rows::kLast : Chunk::Rows::kNone;
+  rows_ = scores_prompt() ? Chunk::Rows::kAll : ends_text_ || as_next ? Chunk::Rows::kLast : Chunk::Rows::kNone;
 }
 
 void RunningRequest::take_next(std::vector<int32_t> drafted) {
@@ -68,6 +69,10 @@ void RunningRequest::stepped(std::span<const float> logits, std::span<const int3
   if (before < prompt && request().held() < prompt) {
     // A step never goes past a prompt that was not whole before.
     const auto count = tokens_.size();
+    if (scores_prompt()) {
+      request().score_prompt(before, logits);
+      return request().appended(count, logits.last(logits.size() / rows()));
+    }
     largest.empty() ? request().appended(count, logits) : request().appended(count, largest.front());
     return;
   }

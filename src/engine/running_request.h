@@ -34,6 +34,9 @@ class RunningRequest {
   // How many are to be computed before the next one is chosen.
   int64_t missing() const { return std::ssize(request().text()) - std::ssize(sequence_->tokens()); }
 
+  // Whether the step computes a part of a prompt that is scored.
+  bool scores_prompt() const { return request().scores_prompt() && request().held() < std::ssize(request().prompt()); }
+
   // Takes over pages that are in the cache already, and says so to the request.
   void reuse_pages(int64_t multiple);
   // The next step appends the first `count` of the missing tokens, up to the end of the prompt at most where that is

@@ -14,6 +14,7 @@
 #include "src/engine/sampling/mirostat.h"
 #include "src/engine/sampling/penalties.h"
 #include "src/engine/sampling/row.h"
+#include "src/engine/sampling/scores.h"
 #include "src/engine/sampling/sequence_breakers.h"
 #include "src/engine/sampling/truncation.h"
 
@@ -37,6 +38,7 @@ void check(const SamplerOptions& o, int64_t vocabulary) {
                       breaker.size());
     }
   }
+  if (o.top_logprobs < -1) throw bad_input("top-logprobs must be at least -1, not {}", o.top_logprobs);
   for (const auto& [token, bias] : o.logit_bias) {
     if (token < 0 || token >= vocabulary) {
       throw bad_input("logit-bias: token {} is outside the vocabulary of {} tokens", token, vocabulary);
@@ -65,11 +67,14 @@ struct Sampler::State {
   sampling::Draws draws;
   std::vector<float> edited;
   sampling::Candidates candidates;
+  std::vector<int32_t> banned;
+  TokenScore score;
 
   int64_t vocabulary;
 
   State(const SamplerOptions& o, int64_t v) : options(o), history(o.penalty_window), draws(o.seed), vocabulary(v) {}
 
+  int32_t choose(std::span<const float> logits);
   std::span<const float> edit(std::span<const float> logits);
   void truncate(std::span<const float> logits);
   void apply_temperature();
@@ -79,13 +84,15 @@ struct Sampler::State {
 // The logits after bias and penalties. Copied only if a step changes them.
 std::span<const float> Sampler::State::edit(std::span<const float> logits) {
   const bool penalized = !history.tokens().empty() && penalizes(options);
-  if (options.logit_bias.empty() && !penalized) return logits;
+  if (options.logit_bias.empty() && !penalized && banned.empty()) return logits;
   edited.assign(logits.begin(), logits.end());
   for (const auto& [token, bias] : options.logit_bias) edited[static_cast<size_t>(token)] += bias;
-  if (!penalized) return edited;
-  for (const sampling::Penalty& step : sampling::penalties()) {
-    if (step.is_on(options)) step.apply(edited, history, breakers, options);
+  if (penalized) {
+    for (const sampling::Penalty& step : sampling::penalties()) {
+      if (step.is_on(options)) step.apply(edited, history, breakers, options);
+    }
   }
+  for (const int32_t token : banned) edited[static_cast<size_t>(token)] = -HUGE_VALF;
   return edited;
 }
 
@@ -144,20 +151,31 @@ int32_t Sampler::sample_if_any(std::span<const float> logits) {
   if (std::ssize(logits) != s.vocabulary) {
     throw bad_input("the sampler was made for {} tokens, not for {} logits", s.vocabulary, logits.size());
   }
-  const auto edited = s.edit(logits);
-  if (s.options.temperature == 0) return sampling::argmax(edited);
-  s.truncate(edited);
-  if (s.candidates.items.empty()) return -1;
-  s.apply_temperature();
-  if (s.mirostat) {
-    s.mirostat->truncate(s.candidates);
+  const int32_t chosen = s.choose(logits);
+  if (s.options.top_logprobs >= 0 && chosen >= 0)
+    s.score = sampling::score_of(logits, chosen, static_cast<size_t>(s.options.top_logprobs));
+  return chosen;
+}
+
+int32_t Sampler::State::choose(std::span<const float> logits) {
+  const auto changed = edit(logits);
+  if (options.temperature == 0) return sampling::argmax(changed);
+  truncate(changed);
+  if (candidates.items.empty()) return -1;
+  apply_temperature();
+  if (mirostat) {
+    mirostat->truncate(candidates);
   } else {
-    s.candidates.softmax();
+    candidates.softmax();
   }
-  const sampling::Candidate& chosen = s.draw();
-  if (s.mirostat) s.mirostat->observe(chosen.probability);
+  const sampling::Candidate& chosen = draw();
+  if (mirostat) mirostat->observe(chosen.probability);
   return chosen.id;
 }
+
+const TokenScore& Sampler::last_score() const { return state_->score; }
+
+void Sampler::ban(std::vector<int32_t> tokens) { state_->banned = std::move(tokens); }
 
 int32_t Sampler::taken(int32_t largest) const {
   if (largest < 0) throw no_number(state_->vocabulary);
@@ -183,6 +201,10 @@ sampling::Row Sampler::row(int ahead) const {
       edit.count = count;
     }
   }
+  for (const int32_t token : state_->banned) {
+    edits[token].token = token;
+    edits[token].bias = -HUGE_VALF;
+  }
   row.on_device = edits.size() <= sampling::kMostEdits;
   for (const auto& [token, edit] : edits) row.edits.push_back(edit);
   return row;
@@ -203,7 +225,7 @@ uint64_t Sampler::seed() const { return state_->options.seed; }
 
 bool Sampler::is_greedy() const {
   const SamplerOptions& o = state_->options;
-  return o.temperature == 0 && o.logit_bias.empty() && !penalizes(o);
+  return o.temperature == 0 && o.logit_bias.empty() && !penalizes(o) && o.top_logprobs < 0 && state_->banned.empty();
 }
 
 }  // namespace gabbro

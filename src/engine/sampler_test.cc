@@ -18,6 +18,7 @@
 #include "src/engine/sampling/candidates.h"
 #include "src/engine/sampling/mirostat.h"
 #include "src/engine/sampling/penalties.h"
+#include "src/engine/sampling/row.h"
 #include "src/engine/sampling/sequence_breakers.h"
 #include "src/engine/sampling/truncation.h"
 #include "src/text/test_vocabulary.h"
@@ -367,12 +368,50 @@ TEST(Sampler, RejectsWhatNoOptionCanBe) {
   EXPECT_THAT(message([](auto& o) { o.mirostat_eta = kNan; }), HasSubstr("mirostat-eta"));
   EXPECT_THAT(message([](auto& o) { o.logit_bias = {{100, 1.0f}}; }), HasSubstr("token 100"));
   EXPECT_THAT(message([](auto& o) { o.logit_bias = {{1, kNan}}; }), HasSubstr("logit-bias"));
+  EXPECT_THAT(message([](auto& o) { o.top_logprobs = -2; }), HasSubstr("top-logprobs"));
   EXPECT_EQ(message([](auto& o) { o.top_k = 1 << 30; }), "accepted");
 
   Sampler sampler({}, 100);
   EXPECT_THROW(sampler.accept(100), Error);
   EXPECT_THROW(sampler.accept(-1), Error);
   EXPECT_THROW(sampler.sample(std::vector<float>(99)), Error);
+}
+
+TEST(Sampler, ScoresAreOfTheLogitsWithoutItsSteps) {
+  // Probabilities 1/2, 1/4, 1/8, 1/8 and 0.
+  const std::vector<float> logits = {std::log(4.0f), std::log(2.0f), 0, 0, -kInf, kNan};
+  SamplerOptions options{.temperature = 0, .top_k = 1, .logit_bias = {{2, 100.0f}}, .top_logprobs = 3};
+  Sampler sampler(options, 6);
+  EXPECT_FALSE(sampler.is_greedy());
+  EXPECT_FALSE(sampler.row().on_device);
+  EXPECT_EQ(sampler.sample(logits), 2);
+  const TokenScore& score = sampler.last_score();
+  EXPECT_EQ(score.token, 2);
+  EXPECT_NEAR(score.logprob, std::log(0.125), 1e-6);
+  ASSERT_EQ(score.top.size(), 3U);
+  EXPECT_EQ(score.top[0].first, 0);
+  EXPECT_NEAR(score.top[0].second, std::log(0.5), 1e-6);
+  EXPECT_EQ(score.top[2].first, 2);  // the lowest id of equals
+  options.top_logprobs = 100;
+  Sampler all(options, 6);
+  all.sample(logits);
+  EXPECT_EQ(all.last_score().top.size(), 4U);  // impossible tokens are left out
+}
+
+TEST(Sampler, BannedTokensAreNotChosen) {
+  const std::vector<float> logits = {1, 9, 5, 7};
+  for (const float temperature : {0.0f, 0.01f}) {
+    Sampler sampler({.temperature = temperature, .seed = 1}, 4);
+    sampler.ban({1, 3});
+    EXPECT_FALSE(sampler.is_greedy());
+    EXPECT_EQ(sampler.sample(logits), 2);
+    const sampling::Row row = sampler.row();
+    ASSERT_EQ(row.edits.size(), 2U);
+    EXPECT_EQ(row.edits[1].token, 3);
+    EXPECT_EQ(row.edits[1].bias, -kInf);
+    sampler.ban({});
+    EXPECT_EQ(sampler.sample(logits), 1);
+  }
 }
 
 }  // namespace

@@ -44,8 +44,12 @@ Ticket Scheduler::push(ScheduledRequest scheduled, int priority) {
 Ticket Scheduler::add(GenerationRequest request, std::shared_ptr<Channel> channel) {
   const Engine& engine = *runner_.engine();
   check_request(request, engine.facts(), engine.tokenizer());
+  if (request.options.scores_prompt && runner_.encodes_texts())
+    throw bad_input("a model with an encoder gives no scores of a prompt");
   const auto own = std::make_shared<Request>(engine, std::move(request.prompt), request.options,
                                              [channel](std::string_view text) { channel->text(text); });
+  if (request.options.sampler.top_logprobs >= 0)
+    own->listen_to_scores([channel](std::span<const TokenScore> scores) { channel->scores(scores); });
   const auto ended = [own, channel](const Error* error) {
     error != nullptr ? channel->failed(*error) : channel->finished(own->take());
   };
@@ -105,7 +109,8 @@ void Scheduler::admit() {
 }
 
 void Scheduler::start(ScheduledRequest scheduled) {
-  const bool uses_kept = !options_.deterministic && scheduled.sequence == nullptr;
+  const bool uses_kept =
+      !options_.deterministic && scheduled.sequence == nullptr && !scheduled.request->scores_prompt();
   std::unique_ptr<Sequence> kept = uses_kept ? take_kept(scheduled.request->text()) : nullptr;
   const bool begins = !scheduled.resumes;
   const auto started = scheduled.started;
@@ -196,21 +201,21 @@ void Scheduler::compute(const std::atomic<bool>* cancel) {
   std::vector<RunningRequest*> taking;
   std::vector<Chunk> chunks;
   std::vector<Sampler*> samplers;  // of the rows that are wanted; null: the largest logit
-  bool goes_on = waiting_.empty(), has_prompts = false, samples_drafts = false;
+  bool goes_on = waiting_.empty(), has_prompts = false, needs_logits = false;
   for (RunningRequest* const one : all) {
     if (!one->takes_part()) continue;
     taking.push_back(one);
     chunks.push_back(one->chunk());
-    samples_drafts = samples_drafts || (one->rows() > 1 && !one->request().is_greedy());
+    needs_logits = needs_logits || one->scores_prompt() || (one->rows() > 1 && !one->request().is_greedy());
     const bool chooses = one->ends_text() && !one->request().is_greedy();
     samplers.insert(samplers.end(), one->rows(), chooses ? one->request().sampler() : nullptr);
     goes_on = goes_on && one->request().goes_on() && one->tokens().size() == 1;
     has_prompts = has_prompts || one->is_behind();
   }
   const auto start = std::chrono::steady_clock::now();
-  // Drafts are sampled one after another. A single row is chosen as fast on the host, without kernels that other steps
-  // do not need.
-  if (samples_drafts || (taking.size() == 1 && !options_.deterministic)) {
+  // Drafts are sampled one after another, and rows of a prompt are scored. A single row is chosen as fast on the host,
+  // without kernels that other steps do not need.
+  if (needs_logits || (taking.size() == 1 && !options_.deterministic)) {
     pass_rows(taking, runner_.step(chunks, cancel), {});
   } else {
     goes_on = goes_on && taking.size() == running_.size();

@@ -10,6 +10,7 @@ namespace {
 // Drafted tokens of a text: a branch needs one more page at most, and one that is wrong is cut.
 constexpr int64_t kDeepest = PagePool::kTokens;
 // Cost of a pass that was not measured yet, in tokens.
+constexpr int64_t kScoredTokens = 2 * PagePool::kTokens;  // of a prompt in a step: their logits go to the host
 constexpr double kStreamedPassCost = 30, kResidentPassCost = 4;
 
 }  // namespace
@@ -48,7 +49,8 @@ void Scheduler::plan_prompts(std::span<RunningRequest* const> all) {
   const bool shares_pages = runner_.engine()->facts().state_bytes == 0;
   const auto plan = [&](RunningRequest& one, int64_t tokens) -> int64_t {
     const auto is_ahead = [&](const RunningRequest* other) { return other != &one && waits_for(one, *other); };
-    if (shares_pages && std::ranges::any_of(planned, is_ahead)) return 0;
+    if (shares_pages && !one.scores_prompt() && std::ranges::any_of(planned, is_ahead)) return 0;
+    if (one.scores_prompt()) tokens = std::min(tokens, kScoredTokens);
     one.take_missing(tokens >= one.missing() ? tokens : tokens / PagePool::kTokens * PagePool::kTokens);
     if (one.takes_part()) planned.push_back(&one);
     return std::ssize(one.tokens());

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/engine/generation_loop.h"
 
@@ -14,6 +15,9 @@ class RecordedAnswer final : public Channel {
  public:
   void started() override { ++starts; }
   void text(std::string_view piece) override { text_so_far += piece; }
+  void scores(std::span<const TokenScore> scores) override {
+    for (const TokenScore& score : scores) scored_tokens.push_back(score.token);
+  }
   void finished(GenerateResult value) override {
     EXPECT_FALSE(ended());
     result = std::move(value);
@@ -26,6 +30,7 @@ class RecordedAnswer final : public Channel {
 
   int starts = 0;
   std::string text_so_far;
+  std::vector<int32_t> scored_tokens{};
   std::optional<GenerateResult> result;
   std::optional<Error> error;
 };

@@ -1,6 +1,7 @@
 #include "tests/server/scripted_model.h"
 
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <list>
 #include <mutex>
@@ -102,6 +103,11 @@ class ScriptedModel final : public ModelService {
     entry.answer = answer_to(tokenizer_.decode(entry.request.prompt, {.show_control = true}));
     entry.result.prompt_tokens = std::ssize(entry.request.prompt);
     entry.stops = std::make_unique<text::StopMatcher>(entry.request.options.stop);
+    if (entry.request.options.scores_prompt) {
+      for (const int32_t token : std::span(entry.request.prompt).subspan(1))
+        entry.result.prompt_scores.push_back(
+            score_of(std::string(tokenizer_.piece(token)), entry.request.options.sampler.top_logprobs));
+    }
     requests_.push_back(std::move(entry));
     return tickets_;
   }
@@ -153,6 +159,14 @@ class ScriptedModel final : public ModelService {
           : entry.channel->finished(std::move(entry.result));
   }
 
+  // The first byte's token with the logarithm of 1/2, and then each following token with half of the one before.
+  static TokenScore score_of(const std::string& bytes, int top) {
+    const int32_t token = static_cast<unsigned char>(bytes.front());
+    TokenScore score{.token = token, .logprob = std::log(0.5f)};
+    for (int i = 0; i < top; ++i) score.top.emplace_back((token + i) % 256, std::log(0.5f) * static_cast<float>(i + 1));
+    return score;
+  }
+
   static void pass(ScriptedRequest& entry, const std::string& text) {
     if (text.empty()) return;
     entry.result.text += text;
@@ -188,6 +202,10 @@ class ScriptedModel final : public ModelService {
     }
     entry.result.token_ids.push_back(static_cast<int32_t>(entry.token % 256));
     entry.result.decode_seconds += 1e-3;
+    if (const int top = entry.request.options.sampler.top_logprobs; top >= 0) {
+      entry.result.scores.push_back(score_of(bytes, top));
+      entry.channel->scores(std::span(entry.result.scores).last(1));
+    }
     pass(entry, entry.stops->push(entry.characters.push(bytes)));
     if (entry.stops->stopped()) return reached(StopReason::kStopText);
     if (entry.request.options.max_tokens == std::ssize(entry.result.token_ids)) return reached(StopReason::kMaxTokens);

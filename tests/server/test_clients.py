@@ -64,7 +64,7 @@ class OpenAi(TestCase):
     def test_errors(self):
         openai = self.openai
         for call, kind in ((lambda: self.chat(temperature=5), openai.BadRequestError), (lambda: self.chat(n=0), openai.BadRequestError),
-                           (lambda: self.chat(logprobs=True), openai.BadRequestError), (lambda: self.chat("x" * 5000), openai.BadRequestError),
+                           (lambda: self.chat(top_logprobs=2), openai.BadRequestError), (lambda: self.chat("x" * 5000), openai.BadRequestError),
                            (lambda: self.client.models.retrieve("nothing"), openai.NotFoundError),
                            (lambda: self.client.with_options(api_key="wrong").models.list(), openai.AuthenticationError),
                            (lambda: self.chat("broken"), openai.InternalServerError),

@@ -98,6 +98,15 @@ class Ollama(TestCase):
             self.assertEqual(list(answer), ["error"])
             self.assertIsInstance(answer["error"], str)
 
+    def test_scores(self):
+        for path, body in (("/api/chat", self.request()), ("/api/generate", {"model": "script", "prompt": "hi"})):
+            whole = self.server.post(path, {**body, "stream": False, "logprobs": True, "top_logprobs": 2})[1]["logprobs"]
+            self.assertEqual([row["token"] for row in whole], ["H", "l", " ", "l", "!"])
+            self.assertEqual([top["token"] for top in whole[0]["top_logprobs"]], ["H", "I"])
+            lines = self.server.lines(path, {**body, "logprobs": True, "top_logprobs": 2})
+            self.assertEqual([row for line in lines for row in line.get("logprobs", [])], whole)
+            self.assertNotIn("logprobs", self.server.post(path, {**body, "stream": False})[1])
+
     def test_failure_in_mid_stream(self):
         lines = self.server.lines("/api/chat", self.request("broken"))
         self.assertEqual(lines[-1], {"error": "the script fails"})

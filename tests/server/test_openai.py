@@ -1,6 +1,7 @@
 """Chat, completions, models and errors in OpenAI's dialect, on a scripted model."""
 import http.client
 import json
+import math
 import unittest
 
 import server_support
@@ -139,7 +140,7 @@ class Chat(TestCase):
     def test_unsupported_by_name(self):
         tool = {"type": "function", "function": {"name": "f"}}
         for fields in ({"tools": [tool]}, {"tools": [tool], "tool_choice": "auto"}, {"response_format": {"type": "json_object"}},
-                       {"logprobs": True}, {"top_logprobs": 2}, {"grammar": "x"}, {"audio": {}}, {"modalities": ["audio"]},
+                       {"grammar": "x"}, {"audio": {}}, {"modalities": ["audio"]},
                        {"functions": [{"name": "f"}]}, {"chat_template": "x"}, {"structured_outputs": {"regex": "a"}}):
             with self.subTest(fields=fields):
                 self.refused(self.server.chat(**fields), 400, code="unsupported_parameter", param=next(iter(fields)))
@@ -231,8 +232,92 @@ class Completions(TestCase):
         self.assertEqual(answer["usage"]["completion_tokens"], 16)
 
     def test_unsupported(self):
-        for fields in ({"logprobs": 1}, {"suffix": "x"}, {"best_of": 3}):
+        for fields in ({"suffix": "x"}, {"best_of": 3}, {"stream": True, "echo": True, "logprobs": 1}):
             self.refused(self.complete(**fields), 400, code="unsupported_parameter", param=next(iter(fields)))
+
+
+HALF = math.log(0.5)
+
+
+class Scores(TestCase):
+    def row(self, text, top):
+        """The score of a scripted token: its first byte's, and those of the bytes after it."""
+        byte = text[0] if isinstance(text, list) else text.encode()[0]
+        rows = [{"token": chr(b) if b < 128 else "\ufffd", "logprob": HALF * (i + 1), "bytes": [b]} for i, b in enumerate(range(byte, byte + max(top, 1)))]
+        return {**rows[0], "top_logprobs": rows[:top]}
+
+    def near(self, got, expected):
+        self.assertEqual([r["token"] for r in got], [r["token"] for r in expected])
+        self.assertEqual([r["bytes"] for r in got], [r["bytes"] for r in expected])
+        for a, b in zip(got, expected):
+            self.assertAlmostEqual(a["logprob"], b["logprob"], 5)
+            if "top_logprobs" in b:
+                self.near(a["top_logprobs"], b["top_logprobs"])
+
+    def test_chat(self):
+        for top in (0, 1, 20):
+            with self.subTest(top=top):
+                status, answer = self.server.chat(logprobs=True, top_logprobs=top, n=2)
+                self.assertEqual(status, 200, answer)
+                for choice in answer["choices"]:
+                    self.near(choice["logprobs"]["content"], [self.row(w, top) for w in server_support.WORDS])
+                    self.assertIsNone(choice["logprobs"]["refusal"])
+        self.assertEqual(self.server.chat(logprobs=True)[1]["choices"][0]["logprobs"]["content"][0]["top_logprobs"], [])
+        self.assertIsNone(self.server.chat(logprobs=False)[1]["choices"][0]["logprobs"])
+
+    def test_bytes_of_a_cut_character(self):
+        content = self.server.chat("bytes", logprobs=True)[1]["choices"][0]["logprobs"]["content"]
+        self.assertEqual([row["bytes"] for row in content], [[0xE2], [0xAC], [ord("u")]])
+        self.assertEqual(content[0]["token"], "\ufffd")
+
+    def test_streams_have_all_scores_once(self):
+        for text, fields in (("hi", {}), ("bytes", {}), ("ponder", {}), ("hi", {"n": 3}), ("hi", {"max_tokens": 2})):
+            with self.subTest(text=text, **fields):
+                body = {"model": "script", "messages": user(text), "logprobs": True, "top_logprobs": 2, **fields}
+                whole = self.server.post("/v1/chat/completions", body)[1]["choices"]
+                got = [[] for _ in whole]
+                for event in self.server.events("/v1/chat/completions", {**body, "stream": True})[:-1]:
+                    for choice in event["choices"]:
+                        got[choice["index"]] += (choice["logprobs"] or {"content": []})["content"]
+                self.assertEqual(got, [choice["logprobs"]["content"] for choice in whole])
+
+    def test_completions(self):
+        body = {"model": "script", "prompt": "hi", "logprobs": 2}
+        status, answer = self.server.post("/v1/completions", body)
+        self.assertEqual(status, 200, answer)
+        table = answer["choices"][0]["logprobs"]
+        self.assertEqual(table["tokens"], ["H", "l", " ", "l", "!"])
+        self.assertEqual(table["text_offset"], [0, 1, 2, 3, 4])
+        self.assertEqual(list(table["top_logprobs"][0]), ["H", "I"])
+        self.assertAlmostEqual(table["token_logprobs"][0], HALF, 5)
+        joined = {name: [] for name in table}
+        for event in self.server.events("/v1/completions", {**body, "stream": True})[:-1]:
+            for name, values in (event["choices"][0]["logprobs"] or {}).items():
+                joined[name] += values
+        self.assertEqual(joined, table)
+        table = self.server.post("/v1/completions", {**body, "prompt": "bytes", "logprobs": 0})[1]["choices"][0]["logprobs"]
+        self.assertEqual(table["tokens"], ["bytes:\\xe2", "bytes:\\xac", "u"])
+
+    def test_echo(self):
+        status, answer = self.server.post("/v1/completions", {"model": "script", "prompt": ["hi", [104]], "logprobs": 1, "echo": True, "max_tokens": 0})
+        self.assertEqual(status, 200, answer)
+        first, second = answer["choices"]
+        self.assertEqual((first["text"], second["text"]), ("hi", "h"))
+        self.assertEqual(first["logprobs"]["tokens"], ["h", "i"])
+        self.assertEqual(first["logprobs"]["text_offset"], [0, 1])
+        self.assertIsNone(first["logprobs"]["token_logprobs"][0])
+        self.assertIsNone(first["logprobs"]["top_logprobs"][0])
+        self.assertEqual(list(first["logprobs"]["top_logprobs"][1]), ["i"])
+        table = self.server.post("/v1/completions", {"model": "script", "prompt": "hi", "logprobs": 1, "echo": True, "max_tokens": 1})[1]["choices"][0]["logprobs"]
+        self.assertEqual(table["tokens"], ["h", "i", "H"])
+
+    def test_refused(self):
+        self.refused(self.server.chat(top_logprobs=2), 400, param="top_logprobs", says="logprobs")
+        self.refused(self.server.chat(logprobs=True, top_logprobs=21), 400, param="top_logprobs")
+        self.refused(self.server.chat(logprobs=3), 400, param="logprobs")
+        self.refused(self.server.post("/v1/completions", {"model": "script", "prompt": "hi", "logprobs": 6}), 400, param="logprobs")
+        self.refused(self.server.chat(min_tokens=9, max_tokens=8), 400, param="min_tokens")
+        self.assertEqual(self.server.chat(min_tokens=2)[0], 200)
 
 
 class Others(TestCase):

@@ -20,9 +20,11 @@ namespace gabbro {
 
 struct GenerateOptions {
   int max_tokens = -1;              // -1: until the model stops or the context is full
+  int min_tokens = 0;               // before these neither end-of-generation tokens nor stop texts end it
   std::vector<std::string> stop{};  // texts, or names of control tokens, that end the generation; not in the result
   SamplerOptions sampler{};
   bool ignore_end = false;             // for benchmarks: end-of-generation tokens do not stop
+  bool scores_prompt = false;          // with sampler.top_logprobs; computes the whole prompt, without what is cached
   std::shared_ptr<Drafter> drafter{};  // null: one token a pass
 };
 
@@ -40,6 +42,8 @@ struct GenerateResult {
   double prefill_seconds = 0;
   double decode_seconds = 0;
   StopReason stop_reason = StopReason::kEndOfGeneration;
+  std::vector<TokenScore> scores{};         // of the text's tokens, where the sampler gives scores
+  std::vector<TokenScore> prompt_scores{};  // of the prompt's tokens from the second on, where they are wanted
 };
 
 // Makes the session hold `prompt` (reusing the longest common prefix with what it holds), then generates. `on_text`

@@ -22,6 +22,13 @@ struct Row;  // src/engine/sampling/row.h
 #pragma GCC visibility push(default)
 namespace gabbro {
 
+// A token's log-probability (natural logarithm) in the model's own distribution, before all steps of a sampler.
+struct TokenScore {
+  int32_t token = -1;
+  float logprob = 0;
+  std::vector<std::pair<int32_t, float>> top{};  // the most likely tokens, the first one first
+};
+
 class Sampler {
  public:
   // Throws bad_input that names the option when a value is outside its range; `vocabulary` is the number of tokens, and
@@ -33,6 +40,11 @@ class Sampler {
   int32_t sample(std::span<const float> logits);
   // The same, but -1 when no logit is a number.
   int32_t sample_if_any(std::span<const float> logits);
+
+  // The score of the token that was sampled last, for options with top_logprobs >= 0.
+  const TokenScore& last_score() const;
+  // These tokens are not chosen until the next call.
+  void ban(std::vector<int32_t> tokens);
 
   // Tells of a token that is now part of the context (prompt tokens too), for penalties and DRY.
   void accept(int32_t token);

@@ -48,6 +48,7 @@ bool can_sample_on_device(const SamplerOptions& o) {
   for (const auto& [token, bias] : o.logit_bias) {
     if (!biased.insert(token).second) return false;  // two sums round differently from one
   }
+  if (o.top_logprobs >= 0) return false;
   const auto on_host = [&](const auto& step) { return !step.on_device && step.is_on(o); };
   if (std::ranges::any_of(penalties(), on_host)) return false;
   return o.temperature == 0 || (std::ranges::none_of(truncations(), on_host) && o.mirostat == 0);

@@ -13,6 +13,7 @@
 #include <map>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "src/backend/device_reports.h"
 #include "src/base/error.h"
@@ -85,7 +86,12 @@ class Server::Events final : public Channel {
  public:
   Events(Server& server, Ticket ticket) : server_(server), ticket_(ticket) {}
   void started() override { server_.connection_.send(Started{ticket_}); }
-  void text(std::string_view piece) override { server_.connection_.send(Text{ticket_, std::string(piece)}); }
+  void text(std::string_view piece) override {
+    server_.connection_.send(Text{ticket_, std::string(piece), std::exchange(scores_, {})});
+  }
+  void scores(std::span<const TokenScore> scores) override {
+    scores_.insert(scores_.end(), scores.begin(), scores.end());
+  }
   void finished(GenerateResult result) override {
     server_.forget(ticket_);
     server_.connection_.send(Finished{ticket_, std::move(result), server_.model_->streaming_work()});
@@ -98,6 +104,7 @@ class Server::Events final : public Channel {
  private:
   Server& server_;
   const Ticket ticket_;
+  std::vector<TokenScore> scores_;  // of the next text
 };
 
 // The thread that receives: it sees also during a step that a request is canceled, or that the program is gone.

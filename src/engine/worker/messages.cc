@@ -46,9 +46,12 @@ void fields(auto& archive, Is<SamplerOptions> auto& o) {
       archive(o.*option.number);
     }
   }
-  archive(o.dry_sequence_breakers, o.logit_bias, o.seed);
+  archive(o.dry_sequence_breakers, o.logit_bias, o.seed, o.top_logprobs);
 }
-void fields(auto& archive, Is<GenerateOptions> auto& o) { archive(o.max_tokens, o.stop, o.sampler, o.ignore_end); }
+void fields(auto& archive, Is<TokenScore> auto& score) { archive(score.token, score.logprob, score.top); }
+void fields(auto& archive, Is<GenerateOptions> auto& o) {
+  archive(o.max_tokens, o.min_tokens, o.stop, o.sampler, o.ignore_end, o.scores_prompt);
+}
 void fields(auto& archive, Is<GenerationRequest> auto& request) {
   archive(request.prompt, request.options, request.priority);
 }
@@ -57,6 +60,7 @@ void fields(auto& archive, Is<GenerateResult> auto& r) {
   archive(r.text, r.token_ids, r.prompt_tokens, r.cached_tokens, r.passes, r.drafted_tokens, r.accepted_tokens,
           r.prefill_seconds, r.decode_seconds);
   archive.choice(r.stop_reason, StopReason::kCanceled);
+  archive(r.scores, r.prompt_scores);
 }
 
 void fields(auto& archive, Is<StreamingFacts> auto& f) {
@@ -103,7 +107,7 @@ void fields(auto& archive, Is<Progress> auto& m) { archive(m.fraction); }
 void fields(auto& archive, Is<Loaded> auto& m) { archive(m.facts); }
 void fields(auto& archive, Is<LoadFailed> auto& m) { archive(m.fault); }
 void fields(auto& archive, Is<Started> auto& m) { archive(m.ticket); }
-void fields(auto& archive, Is<Text> auto& m) { archive(m.ticket, m.text); }
+void fields(auto& archive, Is<Text> auto& m) { archive(m.ticket, m.text, m.scores); }
 void fields(auto& archive, Is<Finished> auto& m) { archive(m.ticket, m.result, m.work); }
 void fields(auto& archive, Is<Failed> auto& m) { archive(m.ticket, m.fault); }
 void fields(auto& archive, Is<Lost> auto& m) { archive(m.cause); }

@@ -41,12 +41,22 @@ std::vector<Message> all_messages() {
   GenerateResult result{.text = "hi", .token_ids = {4, 5}};
   result.stop_reason = StopReason::kCanceled;
   result.decode_seconds = 0.5;
+  result.scores = {{.token = 4, .logprob = -0.5, .top = {}}};
   StreamingWork work;
   work.expert_bytes = 9;
   const Fault fault{ErrorCode::kNoDevice, "no device", "a hint"};
-  return {Load{a_spec()},   Add{3, a_request()}, Cancel{3},  Shutdown{},       Progress{0.75},
-          Loaded{facts},    LoadFailed{fault},   Started{3}, Text{3, "words"}, Finished{3, result, work},
-          Failed{3, fault}, Lost{"why"}};
+  return {Load{a_spec()},
+          Add{3, a_request()},
+          Cancel{3},
+          Shutdown{},
+          Progress{0.75},
+          Loaded{facts},
+          LoadFailed{fault},
+          Started{3},
+          Text{3, "words", {{.token = 1, .logprob = -2, .top = {{1, -2}}}}},
+          Finished{3, result, work},
+          Failed{3, fault},
+          Lost{"why"}};
 }
 
 std::optional<Message> decoded(std::string_view bytes) {
@@ -141,7 +151,7 @@ std::string refusal(std::string_view bytes) {
 TEST(Messages, HeadersAreChecked) {
   std::string bytes = encode(Cancel{1});
   bytes[4] = 9;
-  EXPECT_EQ(refusal(bytes), "a message is of version 9, expected 2");
+  EXPECT_EQ(refusal(bytes), "a message is of version 9, expected 3");
   bytes = encode(Cancel{1});
   bytes[6] = 99;
   EXPECT_EQ(refusal(bytes), "message 99 is not known");

@@ -197,6 +197,7 @@ void Worker::take(Message message) {
     if (const auto entry = entries_.find(text->ticket); entry != entries_.end()) {
       entry->second.text += text->text;
       const std::shared_ptr<Channel> channel = entry->second.channel;
+      if (!text->scores.empty()) channel->scores(text->scores);
       channel->text(text->text);
     }
   } else if (auto* const finished = std::get_if<Finished>(&message)) {

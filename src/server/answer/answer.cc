@@ -1,6 +1,8 @@
 #include "src/server/answer/answer.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace gabbro::server {
 
@@ -10,7 +12,13 @@ class Answer::Sink final : public Channel {
   Sink(std::weak_ptr<Answer> answer, size_t choice) : answer_(std::move(answer)), choice_(choice) {}
 
   void text(std::string_view piece) override {
-    pass({.kind = Event::Kind::kText, .choice = choice_, .text = std::string(piece)});
+    pass({.kind = Event::Kind::kText,
+          .choice = choice_,
+          .text = std::string(piece),
+          .scores = std::exchange(scores_, {})});
+  }
+  void scores(std::span<const TokenScore> scores) override {
+    scores_.insert(scores_.end(), scores.begin(), scores.end());
   }
   void finished(GenerateResult result) override {
     pass({.kind = Event::Kind::kFinished, .choice = choice_, .result = std::move(result)});
@@ -24,7 +32,19 @@ class Answer::Sink final : public Channel {
 
   const std::weak_ptr<Answer> answer_;
   const size_t choice_;
+  std::vector<TokenScore> scores_;  // of the next text
 };
+
+namespace {
+
+// Memory of an event that waits for a client.
+size_t waiting_bytes(std::string_view text, std::span<const TokenScore> scores) {
+  size_t bytes = text.size();
+  for (const TokenScore& score : scores) bytes += sizeof score + score.top.size() * sizeof score.top.front();
+  return bytes;
+}
+
+}  // namespace
 
 const char* Choice::finish_reason() const {
   const bool is_cut = result.stop_reason == StopReason::kMaxTokens || result.stop_reason == StopReason::kContextFull;
@@ -78,12 +98,13 @@ void Answer::take(Event event) {
     const std::lock_guard lock(mutex_);
     if (event.kind == Event::Kind::kText) {
       if (!request_.streams) return;  // the result has all of it
-      text_bytes_ += event.text.size();
+      text_bytes_ += waiting_bytes(event.text, event.scores);
       is_slow = text_bytes_ > limits_.unsent_bytes;
       const auto same = std::find_if(events_.rbegin(), events_.rend(),
                                      [&](const Event& other) { return other.choice == event.choice; });
       if (same != events_.rend()) {
         same->text += event.text;
+        same->scores.insert(same->scores.end(), event.scores.begin(), event.scores.end());
         event.text.clear();
       }
       if (!event.text.empty()) events_.push_back(std::move(event));
@@ -135,11 +156,13 @@ void Answer::drain() {
 }
 
 std::string Answer::write_pieces(size_t choice, const std::vector<AnswerPiece>& pieces) {
-  Choice& whole = parts_[choice].choice;
+  Part& part = parts_[choice];
   std::string out;
   for (const AnswerPiece& piece : pieces) {
-    (piece.is_thought ? whole.thought : whole.text) += piece.text;
-    if (request_.streams) out += request_.writer->text(choice, piece.text, piece.is_thought);
+    (piece.is_thought ? part.choice.thought : part.choice.text) += piece.text;
+    if (!request_.streams) continue;
+    const bool is_last = &piece == &pieces.back();
+    out += request_.writer->text(choice, piece, is_last ? std::exchange(part.scores, {}) : std::vector<TokenScore>());
   }
   return out;
 }
@@ -147,7 +170,11 @@ std::string Answer::write_pieces(size_t choice, const std::vector<AnswerPiece>& 
 std::string Answer::write(Event& event) {
   Part& part = parts_[event.choice];
   if (event.kind == Event::Kind::kFailed) throw api_error(*event.error);
-  if (event.kind == Event::Kind::kText) return write_pieces(event.choice, part.splitter.feed(event.text));
+  if (event.kind == Event::Kind::kText) {
+    part.scored += event.scores.size();
+    std::ranges::move(event.scores, std::back_inserter(part.scores));
+    return write_pieces(event.choice, part.splitter.feed(event.text));
+  }
   if (event.result.stop_reason == StopReason::kCanceled) {
     const std::lock_guard lock(mutex_);
     throw reason_ ? *reason_ : ApiError(503, "the request was canceled");
@@ -157,7 +184,11 @@ std::string Answer::write(Event& event) {
   out += write_pieces(event.choice, part.splitter.finish());
   part.choice.result = std::move(event.result);
   part.ended = true;
-  if (request_.streams) out += request_.writer->finished(event.choice, part.choice);
+  if (!request_.streams) return out;
+  const std::vector<TokenScore>& all = part.choice.result.scores;
+  if (part.scored < all.size())
+    part.scores.insert(part.scores.end(), all.begin() + static_cast<ptrdiff_t>(part.scored), all.end());
+  out += request_.writer->finished(event.choice, part.choice, part.scores);
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,9 @@ class AnswerWriter {
   virtual ~AnswerWriter() = default;
   // Bytes of a stream for the client, or nothing.
   virtual std::string begin() { return {}; }
-  virtual std::string text(size_t choice, std::string_view text, bool is_thought) = 0;
-  virtual std::string finished(size_t choice, const Choice& result) = 0;
+  // `scores` are those of tokens of this text and of those before it that were not passed yet.
+  virtual std::string text(size_t choice, const AnswerPiece& piece, std::span<const TokenScore> scores) = 0;
+  virtual std::string finished(size_t choice, const Choice& result, std::span<const TokenScore> scores) = 0;
   virtual std::string end(const std::vector<Choice>& choices, const AnswerTotals& totals) = 0;
   virtual std::string failed(const ApiError& error) = 0;
   virtual std::string ping(size_t place) = 0;  // in the queue; 0: it does not wait
@@ -83,6 +85,7 @@ class Answer final : public std::enable_shared_from_this<Answer> {
     enum class Kind { kText, kFinished, kFailed } kind;
     size_t choice;
     std::string text{};
+    std::vector<TokenScore> scores{};  // of the text
     GenerateResult result{};
     std::optional<Error> error{};
   };
@@ -90,6 +93,8 @@ class Answer final : public std::enable_shared_from_this<Answer> {
     explicit Part(ThoughtSplitter::Mode mode) : splitter(mode) {}
     ThoughtSplitter splitter;
     Choice choice{};
+    std::vector<TokenScore> scores{};  // that the next piece of a stream passes on
+    size_t scored = 0;                 // tokens whose scores came before the result
     bool ended = false;
   };
 

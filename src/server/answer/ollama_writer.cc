@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "src/server/answer/score_json.h"
 #include "src/server/service.h"
 
 namespace gabbro::server {
@@ -15,18 +16,24 @@ class OllamaWriter final : public AnswerWriter {
 
   const char* content_type() const override { return "application/x-ndjson"; }
 
-  std::string text(size_t, std::string_view text, bool is_thought) override {
+  std::string text(size_t, const AnswerPiece& piece, std::span<const TokenScore> scores) override {
     Json line = head();
-    is_thought ? add_text(line, "", text) : add_text(line, text, "");
+    piece.is_thought ? add_text(line, "", piece.text) : add_text(line, piece.text, "");
+    add_scores(line, scores);
     line["done"] = false;
     return json_line(line);
   }
 
-  std::string finished(size_t, const Choice&) override { return {}; }
+  // Scores that no text followed go with the last line.
+  std::string finished(size_t, const Choice&, std::span<const TokenScore> scores) override {
+    last_scores_.assign(scores.begin(), scores.end());
+    return {};
+  }
 
   std::string end(const std::vector<Choice>& choices, const AnswerTotals& totals) override {
     Json line = head();
     add_text(line, "", "");
+    add_scores(line, last_scores_);
     add_end(line, choices.front(), totals);
     return json_line(line);
   }
@@ -39,6 +46,7 @@ class OllamaWriter final : public AnswerWriter {
   Json whole(const std::vector<Choice>& choices, const AnswerTotals& totals) override {
     Json answer = head();
     add_text(answer, choices.front().text, choices.front().thought);
+    add_scores(answer, choices.front().result.scores);
     add_end(answer, choices.front(), totals);
     return answer;
   }
@@ -51,6 +59,10 @@ class OllamaWriter final : public AnswerWriter {
     if (form_.is_chat) target["role"] = "assistant";
     target[form_.is_chat ? "content" : "response"] = text;
     if (!thought.empty()) target["thinking"] = thought;
+  }
+
+  void add_scores(Json& line, std::span<const TokenScore> scores) const {
+    if (form_.scored_by != nullptr && !scores.empty()) line["logprobs"] = token_scores(*form_.scored_by, scores);
   }
 
   void add_end(Json& line, const Choice& choice, const AnswerTotals& totals) const {
@@ -69,6 +81,7 @@ class OllamaWriter final : public AnswerWriter {
   }
 
   const OllamaForm form_;
+  std::vector<TokenScore> last_scores_;
 };
 
 }  // namespace

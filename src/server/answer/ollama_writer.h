@@ -8,8 +8,9 @@ namespace gabbro::server {
 struct OllamaForm {
   bool is_chat = true;
   std::string model;
-  std::vector<int32_t> prompt;  // of generate: its tokens begin the context that the answer returns
-  bool splits_thoughts = true;  // else thoughts are a part of the text
+  std::vector<int32_t> prompt;                 // of generate: its tokens begin the context that the answer returns
+  bool splits_thoughts = true;                 // else thoughts are a part of the text
+  const text::Tokenizer* scored_by = nullptr;  // of tokens with scores; null: the answer has no scores
 };
 
 std::unique_ptr<AnswerWriter> make_ollama_writer(OllamaForm form);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "src/server/answer/score_json.h"
+
 namespace gabbro::server {
 namespace {
 
@@ -25,7 +27,7 @@ Json timings_of(const AnswerTotals& totals) {
 
 class OpenAiWriter final : public AnswerWriter {
  public:
-  OpenAiWriter(OpenAiForm form, size_t choices) : form_(std::move(form)), choices_(choices) {
+  OpenAiWriter(OpenAiForm form, size_t choices) : form_(std::move(form)), choices_(choices), offsets_(choices) {
     prefix_ = fmt::format(R"({{"id":{},"object":"{}","created":{},"model":{},"system_fingerprint":{},"choices":[)",
                           json_text(form_.id), form_.is_chat ? "chat.completion.chunk" : "text_completion",
                           form_.created, json_text(form_.model), json_text(form_.fingerprint));
@@ -37,23 +39,25 @@ class OpenAiWriter final : public AnswerWriter {
     std::string out;
     for (size_t i = 0; i < choices_; ++i) {
       if (form_.is_chat) {
-        out += chunk(i, R"("delta":{"role":"assistant","content":""})", "null");
+        out += chunk(i, R"("delta":{"role":"assistant","content":""})", "null", "null");
       } else if (i < form_.echos.size()) {
-        out += text(i, form_.echos[i], false);
+        out += text(i, {.text = form_.echos[i]}, {});
       }
     }
     return out;
   }
 
-  std::string text(size_t choice, std::string_view text, bool is_thought) override {
-    const std::string value = json_text(text);
-    if (!form_.is_chat) return chunk(choice, R"("text":)" + value, "null");
-    return chunk(choice, fmt::format(R"("delta":{{"{}":{}}})", is_thought ? "reasoning_content" : "content", value),
-                 "null");
+  std::string text(size_t choice, const AnswerPiece& piece, std::span<const TokenScore> scores) override {
+    const std::string value = json_text(piece.text);
+    const std::string delta =
+        form_.is_chat ? fmt::format(R"("delta":{{"{}":{}}})", piece.is_thought ? "reasoning_content" : "content", value)
+                      : R"("text":)" + value;
+    return chunk(choice, delta, "null", streamed_scores(choice, scores));
   }
 
-  std::string finished(size_t choice, const Choice& result) override {
-    return chunk(choice, form_.is_chat ? R"("delta":{})" : R"("text":"")", json_text(result.finish_reason()));
+  std::string finished(size_t choice, const Choice& result, std::span<const TokenScore> scores) override {
+    return chunk(choice, form_.is_chat ? R"("delta":{})" : R"("text":"")", json_text(result.finish_reason()),
+                 streamed_scores(choice, scores));
   }
 
   std::string end(const std::vector<Choice>&, const AnswerTotals& totals) override {
@@ -85,7 +89,7 @@ class OpenAiWriter final : public AnswerWriter {
       } else {
         row["text"] = (i < form_.echos.size() ? form_.echos[i] : "") + choices[i].text;
       }
-      row["logprobs"] = nullptr;
+      row["logprobs"] = whole_scores(i, choices[i].result);
       row["finish_reason"] = choices[i].finish_reason();
       rows.push_back(std::move(row));
     }
@@ -100,14 +104,37 @@ class OpenAiWriter final : public AnswerWriter {
   }
 
  private:
-  std::string chunk(size_t choice, const std::string& delta, const std::string& reason) const {
-    return sse_event(fmt::format(R"({}{{"index":{},{},"logprobs":null,"finish_reason":{}}}]{}}})", prefix_, choice,
-                                 delta, reason, form_.includes_usage ? R"(,"usage":null)" : ""));
+  std::string chunk(size_t choice, const std::string& delta, const std::string& reason,
+                    const std::string& scores) const {
+    return sse_event(fmt::format(R"({}{{"index":{},{},"logprobs":{},"finish_reason":{}}}]{}}})", prefix_, choice, delta,
+                                 scores, reason, form_.includes_usage ? R"(,"usage":null)" : ""));
+  }
+
+  std::string streamed_scores(size_t choice, std::span<const TokenScore> scores) {
+    if (form_.scored_by == nullptr || scores.empty()) return "null";
+    if (form_.is_chat) return Json({{"content", token_scores(*form_.scored_by, scores)}, {"refusal", nullptr}}).dump();
+    CompletionScores table(*form_.scored_by, offsets_[choice]);
+    for (const TokenScore& score : scores) table.add(score);
+    offsets_[choice] = table.offset();
+    return table.take().dump();
+  }
+
+  Json whole_scores(size_t choice, const GenerateResult& result) const {
+    if (form_.scored_by == nullptr) return nullptr;
+    if (form_.is_chat) return {{"content", token_scores(*form_.scored_by, result.scores)}, {"refusal", nullptr}};
+    CompletionScores table(*form_.scored_by, 0);
+    if (choice < form_.echo_tokens.size()) {
+      table.add_first(form_.echo_tokens[choice].front());
+      for (const TokenScore& score : result.prompt_scores) table.add(score);
+    }
+    for (const TokenScore& score : result.scores) table.add(score);
+    return table.take();
   }
 
   const OpenAiForm form_;
   const size_t choices_;
-  std::string prefix_;  // of a chunk, up to its choices
+  std::vector<int64_t> offsets_;  // by choice: characters before the next token of a stream
+  std::string prefix_;            // of a chunk, up to its choices
 };
 
 }  // namespace

@@ -10,8 +10,10 @@ struct OpenAiForm {
   std::string id, model;
   int64_t created = 0;
   std::string fingerprint;
-  bool includes_usage = false;     // of a stream: a last chunk with the usage
-  std::vector<std::string> echos;  // by choice: texts before the answers; empty: none
+  bool includes_usage = false;                      // of a stream: a last chunk with the usage
+  std::vector<std::string> echos;                   // by choice: texts before the answers; empty: none
+  const text::Tokenizer* scored_by = nullptr;       // of tokens with scores; null: the answer has no scores
+  std::vector<std::vector<int32_t>> echo_tokens{};  // by choice: of the echos, where the answer has scores
 };
 
 std::unique_ptr<AnswerWriter> make_openai_writer(OpenAiForm form, size_t choices);

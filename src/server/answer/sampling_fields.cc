@@ -160,7 +160,21 @@ GenerateOptions read_openai_sampling(Fields& fields, const LoadedModel& model) {
     }
   }
   options.ignore_end = fields.boolean_or("ignore_eos", false);
+  options.min_tokens = static_cast<int>(fields.integer("min_tokens", 0, kMostTokens).value_or(0));
   return options;
+}
+
+int read_top_logprobs(Fields& fields) {
+  const bool wants = fields.boolean_or("logprobs", false);
+  const auto top = fields.integer("top_logprobs", 0, kMostTopLogprobs);
+  if (top && !wants) fields.refuse("top_logprobs", "needs \"logprobs\": true");
+  return wants ? static_cast<int>(top.value_or(0)) : -1;
+}
+
+void check_min_tokens(const Fields& fields, const GenerateOptions& options) {
+  if (options.max_tokens >= 0 && options.min_tokens > options.max_tokens)
+    fields.refuse("min_tokens", fmt::format("{} is more than the largest number of tokens, {}", options.min_tokens,
+                                            options.max_tokens));
 }
 
 GenerateOptions read_ollama_options(std::optional<Fields> options, const LoadedModel& model, int64_t& context) {
@@ -189,10 +203,6 @@ void refuse_unsupported(Fields& fields) {
   if (const Json* const modalities = fields.find("modalities");
       modalities != nullptr && *modalities != Json::array({"text"}))
     throw unsupported("modalities", "only [\"text\"] is supported");
-  if (fields.integer("min_tokens", 0, kMostTokens).value_or(0) > 0)
-    throw unsupported("min_tokens", "a least number of tokens is not supported");
-  if (fields.boolean("logprobs").value_or(false)) throw unsupported("logprobs", "probabilities are not supported");
-  if (fields.integer("top_logprobs", 0, 20)) throw unsupported("top_logprobs", "probabilities are not supported");
   for (const char* const name :
        {"audio", "web_search_options", "grammar", "json_schema", "structured_outputs", "guided_json", "guided_regex",
         "guided_choice", "guided_grammar", "chat_template", "previous_response_id"}) {

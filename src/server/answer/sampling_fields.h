@@ -12,6 +12,7 @@ inline constexpr int64_t kMostTokens = 1 << 24;
 inline constexpr int64_t kMostChoices = 128;
 inline constexpr size_t kMostStops = 16;
 inline constexpr size_t kLongestStop = 256;  // bytes
+inline constexpr int64_t kMostTopLogprobs = 20, kMostCompletionLogprobs = 5;
 inline constexpr int64_t kMostDimensions = 1 << 20;
 
 // A seed of 0 is one like any other; below 0 a random one.
@@ -26,6 +27,11 @@ GenerateOptions ollama_defaults(const LoadedModel& model);
 GenerateOptions read_openai_sampling(Fields& fields, const LoadedModel& model);
 // "options" of Ollama; null: none. `context` gets num_ctx, 0 where it is not given.
 GenerateOptions read_ollama_options(std::optional<Fields> options, const LoadedModel& model, int64_t& context);
+
+// "logprobs" and "top_logprobs" of chat; -1: no scores. As SamplerOptions::top_logprobs has it.
+int read_top_logprobs(Fields& fields);
+// Refuses a least number of tokens above the largest.
+void check_min_tokens(const Fields& fields, const GenerateOptions& options);
 
 // Fields that ask for what the server does not do: throws ApiError 400 "unsupported_parameter".
 void refuse_unsupported(Fields& fields);

@@ -18,7 +18,8 @@ struct OllamaRequest {
   std::string model;
   bool streams = true;
   std::optional<KeepAlive> keep_alive{};
-  bool thinks = true;  // thoughts are apart from the text
+  bool thinks = true;     // thoughts are apart from the text
+  int top_logprobs = -1;  // as SamplerOptions has it
 };
 
 OllamaRequest read_ollama_request(Fields& fields) {
@@ -32,8 +33,8 @@ OllamaRequest read_ollama_request(Fields& fields) {
     throw unsupported("format", "only text is supported");
   if (const Json* const images = fields.array("images", 64); images != nullptr && !images->empty())
     throw unsupported("images", "images are not supported");
-  if (fields.boolean("logprobs").value_or(false)) throw unsupported("logprobs", "probabilities are not supported");
-  fields.ignore({"truncate", "shift", "top_logprobs"});
+  request.top_logprobs = read_top_logprobs(fields);
+  fields.ignore({"truncate", "shift"});
   return request;
 }
 
@@ -59,6 +60,7 @@ void start_ollama(Service& service, const std::shared_ptr<Exchange>& exchange, M
                   double load_seconds) {
   int64_t limit = 0;
   GenerateOptions options = read_ollama_options(fields.object("options"), (*lease)->model(), limit);
+  options.sampler.top_logprobs = request.top_logprobs;
   service.note_unknown(fields);
   const int64_t context = (*lease)->generator().facts().context;
   limit = limit > 0 ? std::min(limit, context) : context;
@@ -69,8 +71,10 @@ void start_ollama(Service& service, const std::shared_ptr<Exchange>& exchange, M
   AnswerRequest answer{.streams = request.streams, .load_seconds = load_seconds};
   if (is_chat || prompt.thoughts_open || !prompt.text.empty())
     answer.thoughts = prompt.thoughts_open ? ThoughtSplitter::Mode::kOpen : ThoughtSplitter::Mode::kDetect;
+  const text::Tokenizer* const scores = scored_by((*lease)->model(), options);
   answer.requests.push_back({.prompt = prompt.tokens, .options = options});
-  answer.writer = make_ollama_writer({.is_chat = is_chat, .model = request.model, .prompt = std::move(prompt.tokens)});
+  answer.writer = make_ollama_writer(
+      {.is_chat = is_chat, .model = request.model, .prompt = std::move(prompt.tokens), .scored_by = scores});
   service.start(exchange, std::move(lease), std::move(answer));
 }
 

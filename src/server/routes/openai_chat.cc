@@ -29,6 +29,8 @@ void answer_chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
                        const Json variables = read_template_variables(fields);
                        GenerateOptions options = read_openai_sampling(fields, model);
                        options.max_tokens = read_max_tokens(fields);
+                       options.sampler.top_logprobs = read_top_logprobs(fields);
+                       check_min_tokens(fields, options);
                        service.note_unknown(fields);
                        const ChatPromptTokens prompt = render_chat(model, messages, variables);
                        check_length(prompt.tokens.size(), facts.context);
@@ -42,7 +44,8 @@ void answer_chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
                                                            .model = (*lease)->entry().id,
                                                            .created = unix_time(),
                                                            .fingerprint = fingerprint_of(service, model),
-                                                           .includes_usage = request.includes_usage},
+                                                           .includes_usage = request.includes_usage,
+                                                           .scored_by = scored_by(model, options)},
                                                           answer.requests.size());
                        service.start(exchange, std::move(lease), std::move(answer));
                      });

@@ -19,6 +19,11 @@ struct OpenAiRequest {
 // Fields that need no model.
 OpenAiRequest read_openai_request(Fields& fields);
 
+// The tokenizer that names tokens in an answer with scores; null: it has none.
+inline const text::Tokenizer* scored_by(const LoadedModel& model, const GenerateOptions& options) {
+  return options.sampler.top_logprobs >= 0 ? &model.generator->tokenizer() : nullptr;
+}
+
 // One request for each choice, each with its own seed.
 void add_choices(AnswerRequest& answer, const std::vector<int32_t>& prompt, const GenerateOptions& options,
                  const OpenAiRequest& asked);

@@ -56,7 +56,9 @@ std::vector<TextPrompt> read_prompts(Fields& fields, const LoadedModel& model) {
 }
 
 void refuse_of_completions(Fields& fields, const OpenAiRequest& request) {
-  if (fields.integer("logprobs", 0, 5)) throw unsupported("logprobs", "probabilities are not supported");
+  const bool has_scores = fields.integer("logprobs", 0, kMostCompletionLogprobs).has_value();
+  if (has_scores && request.streams && fields.boolean_or("echo", false))
+    throw unsupported("stream", "scores of an echo are not streamed");
   if (const auto suffix = fields.text("suffix"); suffix && !suffix->empty())
     throw unsupported("suffix", "text that follows the answer is not supported");
   if (const auto best = fields.integer("best_of", 0, 20); best && *best > 1) {
@@ -80,6 +82,10 @@ void answer_completions(Service& service, const std::shared_ptr<Exchange>& excha
                        options.max_tokens =
                            static_cast<int>(fields.integer("max_tokens", -1, kMostTokens).value_or(kDefaultTokens));
                        const bool echoes = fields.boolean_or("echo", false);
+                       options.sampler.top_logprobs =
+                           static_cast<int>(fields.integer("logprobs", 0, kMostCompletionLogprobs).value_or(-1));
+                       options.scores_prompt = echoes && options.sampler.top_logprobs >= 0;
+                       check_min_tokens(fields, options);
                        const std::vector<TextPrompt> prompts = read_prompts(fields, model);
                        fields.ignore({"user", "store", "metadata", "prediction", "cache_prompt", "id_slot",
                                       "stream_options", "skip_special_tokens", "service_tier"});
@@ -89,14 +95,18 @@ void answer_completions(Service& service, const std::shared_ptr<Exchange>& excha
                                        .model = (*lease)->entry().id,
                                        .created = unix_time(),
                                        .fingerprint = fingerprint_of(service, model),
-                                       .includes_usage = request.includes_usage};
+                                       .includes_usage = request.includes_usage,
+                                       .scored_by = scored_by(model, options)};
                        AnswerRequest answer{.streams = request.streams, .load_seconds = load_seconds};
                        if (std::ssize(prompts) * request.choices > kMostChoices)
                          fields.refuse("n", fmt::format("more than {} texts in one answer", kMostChoices));
                        for (const TextPrompt& prompt : prompts) {
                          check_length(prompt.tokens.size(), facts.context);
                          add_choices(answer, prompt.tokens, options, request);
-                         for (int64_t i = 0; echoes && i < request.choices; ++i) form.echos.push_back(prompt.text);
+                         for (int64_t i = 0; echoes && i < request.choices; ++i) {
+                           form.echos.push_back(prompt.text);
+                           if (options.scores_prompt) form.echo_tokens.push_back(prompt.tokens);
+                         }
                        }
                        const size_t choices = answer.requests.size();
                        answer.writer = make_openai_writer(std::move(form), choices);
