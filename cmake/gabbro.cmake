@@ -185,6 +185,18 @@ function(gabbro_test name)
     ENVIRONMENT "GABBRO_BUILD_DIR=${CMAKE_BINARY_DIR}$<$<STREQUAL:${ARG_LABEL},per_backend>:;GABBRO_DEVICE=cpu>")
 endfunction()
 
+# gabbro_server_page(): adds to gabbro_server the function page_files() of src/server/web/page_files.h.
+function(gabbro_server_page)
+  set(folder ${CMAKE_SOURCE_DIR}/src/server/web)
+  file(GLOB files CONFIGURE_DEPENDS ${folder}/*.html ${folder}/*.css ${folder}/*.js ${folder}/*.svg)
+  set(named "")
+  foreach(file IN LISTS files)
+    get_filename_component(name ${file} NAME)
+    list(APPEND named "${name}=${file}")
+  endforeach()
+  gabbro_embed(gabbro_server gabbro::server src/server/web/page_files.h PageFile page_files ${named})
+endfunction()
+
 # gabbro_hub_names(): adds src/hub/short_names.txt and the headers of libcurl and libcrypto to gabbro_hub.
 function(gabbro_hub_names)
   set(folder ${CMAKE_SOURCE_DIR}/src/hub)

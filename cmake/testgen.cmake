@@ -1,10 +1,6 @@
-# gabbro_testgen_files(): adds to gabbro_testgen the function embedded_files() of src/testgen/embedded.h. The assembler reads
-# the files: as string literals they would be slow to compile and too long for some compilers.
+# gabbro_testgen_files(): adds to gabbro_testgen the function embedded_files() of src/testgen/embedded.h.
 function(gabbro_testgen_files)
-  set(text "#include \"src/testgen/embedded.h\"\n\n")
-  set(rows "")
-  set(all "")
-  set(index 0)
+  set(named "")
   foreach(kind data templates run)
     set(folder ${CMAKE_SOURCE_DIR}/src/testgen/${kind})
     if(kind STREQUAL run)
@@ -13,19 +9,8 @@ function(gabbro_testgen_files)
     file(GLOB files CONFIGURE_DEPENDS ${folder}/*.json ${folder}/*.py ${folder}/*.jinja ${folder}/*.html ${folder}/*.toml)
     foreach(file IN LISTS files)
       get_filename_component(name ${file} NAME)
-      set(symbol gabbro_testgen_file_${index})
-      string(APPEND text "__asm__(\".section .rodata\\n.hidden ${symbol}\\n.global ${symbol}\\n${symbol}:\\n\"\n"
-        "        \".incbin \\\"${file}\\\"\\n.hidden ${symbol}_end\\n.global ${symbol}_end\\n${symbol}_end:\\n.byte 0\\n.previous\");\n"
-        "extern \"C\" const char ${symbol}[], ${symbol}_end[];\n")
-      string(APPEND rows "      {\"${kind}/${name}\", {${symbol}, static_cast<size_t>(${symbol}_end - ${symbol})}},\n")
-      list(APPEND all ${file})
-      math(EXPR index "${index} + 1")
+      list(APPEND named "${kind}/${name}=${file}")
     endforeach()
   endforeach()
-  string(APPEND text "\nnamespace gabbro::testgen {\n\nconst std::vector<EmbeddedFile>& embedded_files() {\n"
-    "  static const std::vector<EmbeddedFile> kFiles = {\n${rows}  };\n  return kFiles;\n}\n\n}  // namespace gabbro::testgen\n")
-  set(source ${CMAKE_BINARY_DIR}/testgen_files.cc)
-  file(CONFIGURE OUTPUT ${source} CONTENT "${text}" @ONLY)
-  set_source_files_properties(${source} PROPERTIES OBJECT_DEPENDS "${all}" SKIP_UNITY_BUILD_INCLUSION ON)
-  target_sources(gabbro_testgen PRIVATE ${source})
+  gabbro_embed(gabbro_testgen gabbro::testgen src/testgen/embedded.h EmbeddedFile embedded_files ${named})
 endfunction()

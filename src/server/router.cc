@@ -24,6 +24,7 @@ Router::Router() {
   add_rerank(*this);
   add_tokens(*this);
   add_operations(*this);
+  add_page(*this);
   add_refused(*this);
 }
 

@@ -46,6 +46,7 @@ void add_ollama_models(Router& router);
 void add_rerank(Router& router);
 void add_tokens(Router& router);
 void add_operations(Router& router);
+void add_page(Router& router);
 void add_refused(Router& router);
 
 }  // namespace gabbro::server

@@ -62,7 +62,8 @@ bool is_loopback_name(std::string_view name) {
 }
 
 bool is_free(const HttpRequest& request) {
-  return request.path == "/health" || request.path == "/v1/health" || request.path == "/ready" || request.path == "/";
+  return request.path == "/health" || request.path == "/v1/health" || request.path == "/ready" || request.path == "/" ||
+         request.path.starts_with("/page/");
 }
 
 }  // namespace

@@ -258,7 +258,7 @@ std::vector<ModelRegistry::Status> ModelRegistry::loaded() const {
                   .context = model.generator != nullptr ? model.generator->facts().context : 0,
                   .waiting = slot.runner->waiting(),
                   .running = slot.runner->running(),
-                  .on_cpu = device.starts_with("cpu")};
+                  .device = device};
     if (slot.leases == 0 && slot.keep_alive != kForever) {
       const auto left = slot.keep_alive - std::chrono::duration_cast<KeepAlive>(Clock::now() - slot.idle_since);
       status.expires = std::chrono::system_clock::now() + left;

@@ -82,7 +82,7 @@ class ModelRegistry {
     std::optional<std::chrono::system_clock::time_point> expires;  // none: never, or it is in use
     int64_t context;                                               // tokens; 0: an encoder
     size_t waiting, running;
-    bool on_cpu;
+    std::string device;  // "cpu", "rocm:0"
   };
   std::vector<Status> loaded() const;
   bool is_loading() const;

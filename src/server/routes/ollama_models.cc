@@ -1,4 +1,4 @@
-// GET /api/tags, /api/ps, /api/version, POST /api/show, GET /
+// GET /api/tags, /api/ps, /api/version, POST /api/show
 #include <fmt/format.h>
 
 #include <functional>
@@ -60,10 +60,11 @@ void answer_ps(Service& service, const std::shared_ptr<Exchange>& exchange) {
   for (const ModelRegistry::Status& status : service.models().loaded()) {
     Json row = model_json(status.entry);
     row["size"] = status.bytes;
-    row["size_vram"] = status.on_cpu ? 0 : status.bytes;
+    row["size_vram"] = status.device.starts_with("cpu") ? 0 : status.bytes;
     // A model that stays for ever is shown as Ollama does: far away.
     row["expires_at"] = status.expires ? rfc3339(*status.expires) : std::string("2318-01-01T00:00:00Z");
     row["context_length"] = status.context;
+    row["device"] = status.device;
     models.push_back(std::move(row));
   }
   respond_json(*exchange, {{"models", std::move(models)}});
@@ -117,10 +118,6 @@ void answer_show(Service& service, const std::shared_ptr<Exchange>& exchange) {
   });
 }
 
-void answer_root(Service&, const std::shared_ptr<Exchange>& exchange) {
-  exchange->respond({.body = "Ollama is running", .content_type = "text/plain; charset=utf-8"});
-}
-
 }  // namespace
 
 void add_ollama_models(Router& router) {
@@ -128,7 +125,6 @@ void add_ollama_models(Router& router) {
   router.add({"GET", "/api/ps", "The models that are loaded", answer_ps});
   router.add({"GET", "/api/version", "The version of Ollama's dialect", answer_ollama_version});
   router.add({"POST", "/api/show", "One model", answer_show});
-  router.add({"GET", "/", "Whether the server runs", answer_root});
 }
 
 }  // namespace gabbro::server
