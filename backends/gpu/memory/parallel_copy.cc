@@ -53,6 +53,7 @@ void ParallelCopy::start_helpers() {
 }
 
 void ParallelCopy::copy(void* to, const void* from, size_t bytes) {
+  if (bytes == 0) return;  // memcpy takes no null pointers, as an empty span has
   if (threads_ < 2 || bytes < 4 * kPiece) {
     std::memcpy(to, from, bytes);
     return;
