@@ -22,7 +22,7 @@ struct ServeArguments {
   CommonOptions common;
   std::vector<std::string> models, hosts, allowed_hosts, allowed_origins, aliases;
   int port = 11434;
-  std::string keys, budget;
+  std::string keys, budget, cache_folder, cache_size = "10G";
   int64_t keep_alive = 300;
   bool no_auth = false, any_model = false, strict = false, deterministic = false;
   int64_t context = 0;
@@ -86,6 +86,8 @@ int run(ServeArguments& o) {
   server::LocalModelOptions models{.load = load_options(o.common, o.context, o.kv_type),
                                    .worker_command = {"/proc/self/exe", kWorkerCommand},
                                    .deterministic = o.deterministic,
+                                   .cache_folder = o.cache_folder,
+                                   .cache_bytes = parse_size(o.cache_size, "--cache-size"),
                                    .on_notice = options.models.on_notice};
   models.load.sequences = o.parallel;
   if (!o.chat_template.empty())
@@ -146,6 +148,10 @@ void add_serve(Command root) {
   command.number("--keep-alive", o->keep_alive, "Seconds that a model stays after its last request; -1: for ever")
       .range(-1, 1 << 30);
   command.option("--models-memory", o->budget, "Memory of all loaded models together").placeholder("SIZE");
+  command.option("--cache-dir", o->cache_folder, "Folder for computed beginnings of texts, which later starts reuse")
+      .placeholder("DIR")
+      .file(FileUse::kFolder);
+  command.option("--cache-size", o->cache_size, "Bytes that they may take").placeholder("SIZE").default_text("10G");
   command
       .option("--chat-template", o->chat_template,
               "Template for all models, a file or a name, in place of the one of their files")

@@ -1,8 +1,10 @@
 // Loading: a file becomes an Engine.
 #include <cmath>
+#include <filesystem>
 
 #include "src/backend/registry.h"
 #include "src/base/error.h"
+#include "src/base/file_identity.h"
 #include "src/base/round_up.h"
 #include "src/engine/conversion.h"
 #include "src/engine/engine_state.h"
@@ -103,6 +105,22 @@ std::vector<llm::ScaledAdapter> load_adapters(const std::vector<AdapterOption>& 
 
 }  // namespace
 
+namespace {
+
+// Files and settings by which the same tokens have the same keys and values.
+std::string identity_of(const Checkpoint& checkpoint, const LoadOptions& options) {
+  std::string text = fmt::format("{}; quantize '{}'", fmt::join(checkpoint.file_identities(), " "), options.quantize);
+  for (const AdapterOption& adapter : options.adapters) {
+    text += fmt::format("; {} {} {}", adapter.path, file_identity(adapter.path), adapter.scale);
+    std::error_code error;
+    for (const auto& file : std::filesystem::directory_iterator(adapter.path, error))
+      text += " " + file_identity(file.path());
+  }
+  return text;
+}
+
+}  // namespace
+
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Engine::~Engine() = default;
 
@@ -160,16 +178,17 @@ void Engine::set_adapter_scales(std::span<const float> scales) {
   state_->decode.clear();  // their plans hold the former scales
   for (PagePool& pool : state_->pools) pool.remove_names();
   state_->prefixes.clear();
+  state_->store.reset();  // its pages are those of the former scales
 }
 
 int64_t Engine::State::prompt_chunk() const {
   return stream != nullptr ? streaming::kStreamedChunk : prefill_chunk(device->facts());
 }
 
-const std::shared_ptr<Prefix>& Engine::State::prefixes_of(int64_t rotation) {
-  constexpr size_t kMany = 64;  // dynamic NTK has one for each length
+const std::shared_ptr<Prefix>& Engine::State::prefixes_of(int64_t rotation, const std::string& tree) {
+  constexpr size_t kMany = 1024;  // dynamic NTK has one for each length, and each key may have its own
   if (prefixes.size() > kMany) std::erase_if(prefixes, [](const auto& root) { return root.second.use_count() == 1; });
-  std::shared_ptr<Prefix>& root = prefixes[rotation];
+  std::shared_ptr<Prefix>& root = prefixes[{rotation, tree}];
   if (root == nullptr) root = Prefix::empty();
   return root;
 }
@@ -237,6 +256,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
     state->files.add(checkpoint.files());
     return std::shared_ptr<Engine>(new Engine(std::move(state)));
   }
+  state->identity = identity_of(checkpoint, options);
   const FileType* const quantize = type_to_quantize(options.quantize);
   const ModelNeeds needs = quantize != nullptr ? needs_of(llm::plan_of(checkpoint), *quantize) : needs_of(checkpoint);
   const DType kv_type = options.kv_type.value_or(DType::f16);

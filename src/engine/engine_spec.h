@@ -2,6 +2,7 @@
 // it again.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "gabbro/engine/session.h"
@@ -21,6 +22,8 @@ struct EngineSpec {
   std::string path;
   LoadOptions options{};
   DraftSpec draft{};
+  std::string cache_folder{};  // for pages of texts that outlive the process; empty: none
+  uint64_t cache_bytes = 0;    // of its files, at most
   bool deterministic = false;  // the tokens of a request are those that it gets alone, to the bit
 };
 

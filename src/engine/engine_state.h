@@ -4,11 +4,14 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "gabbro/engine/session.h"
 #include "src/engine/cache/cache_size.h"
 #include "src/engine/cache/page_pool.h"
+#include "src/engine/cache/page_store.h"
 #include "src/engine/cache/state_pool.h"
 #include "src/engine/decode_step.h"
 #include "src/engine/model_templates.h"
@@ -32,9 +35,11 @@ struct Engine::State {
   std::optional<encoder::T5Model> text_to_text;
   std::optional<nn::KvCache> cache;
   std::vector<PagePool> pools;  // by group of the cache's layers
-  // Beginnings that the present weights and adapters computed, by the rotation of their keys.
-  std::map<int64_t, std::shared_ptr<Prefix>> prefixes;
-  std::optional<StatePool> states;  // of models that have recurrent ones
+  // Beginnings that the present weights and adapters computed, by the rotation of their keys and their tree.
+  std::map<std::pair<int64_t, std::string>, std::shared_ptr<Prefix>> prefixes;
+  std::string identity;              // of the files that were loaded
+  std::unique_ptr<PageStore> store;  // null: pages are not stored
+  std::optional<StatePool> states;   // of models that have recurrent ones
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string no_tokenizer;  // why there is none
   ModelTemplates chat_templates;
@@ -46,7 +51,7 @@ struct Engine::State {
   int64_t pass_tokens = 0;               // of the last pass over streamed weights
   std::mutex mutex;                      // one step at a time
 
-  const std::shared_ptr<Prefix>& prefixes_of(int64_t rotation);
+  const std::shared_ptr<Prefix>& prefixes_of(int64_t rotation, const std::string& tree);
   int64_t rotation_of(int64_t length) const;  // of a text, see llm::TextRotations
   int64_t pages_per_sequence() const;         // M
   int64_t prompt_chunk() const;               // tokens of prompts that the device computes well in one step

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct GenerationRequest {
   std::vector<int32_t> prompt;
   GenerateOptions options{};  // without a drafter: drafts belong to the loop
   int priority = 0;           // of requests that wait, the one with the highest goes first
+  std::string tree{};         // only requests of one tree share what was computed for their prompts
 };
 
 // A loop holds as many requests as may wait; the request may be added later.

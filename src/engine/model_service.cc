@@ -26,7 +26,8 @@ std::shared_ptr<LocalModel> LocalModel::load(const EngineSpec& spec) {
   if (!spec.draft.path.empty()) draft = Engine::load(spec.draft.path, spec.draft.options);
   const std::shared_ptr<Engine> engine = Engine::load(spec.path, spec.options);
   const SchedulerOptions options = {.deterministic = spec.deterministic,
-                                    .drafter = make_drafter(spec.draft, draft, *engine)};
+                                    .drafter = make_drafter(spec.draft, draft, *engine),
+                                    .store = {.folder = spec.cache_folder, .bytes = spec.cache_bytes}};
   return std::make_shared<LocalModel>(engine, std::make_unique<Scheduler>(engine, options));
 }
 

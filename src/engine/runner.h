@@ -49,6 +49,9 @@ class Runner {
 
   // Steps of one token per sequence are padded to `sequences` at least.
   void pad_steps(int64_t sequences) { padded_ = sequences; }
+  // Stores pages of texts in a folder, and takes them over from there; see PageStore. `mode` tells runs apart whose
+  // pages are not to be mixed. Models with recurrent states or an encoder have no such pages. Throws as PageStore.
+  void open_store(PageStoreOptions options, const std::string& mode);
   // Whether the cache has pages for a text of `tokens` tokens, and `reserve` pages more.
   bool has_pages(int64_t tokens, int64_t reserve) const;
 

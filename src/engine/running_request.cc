@@ -1,6 +1,7 @@
 #include "src/engine/running_request.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gabbro {
 
@@ -8,7 +9,10 @@ RunningRequest::RunningRequest(ScheduledRequest scheduled, const std::shared_ptr
                                std::unique_ptr<Sequence> kept, int64_t step)
     : scheduled_(std::move(scheduled)), began_(step), own_(std::move(kept)), sequence_(scheduled_.sequence) {
   if (sequence_ == nullptr && own_ == nullptr) own_ = std::make_unique<Sequence>(engine);
-  if (sequence_ == nullptr) sequence_ = own_.get();
+  if (sequence_ == nullptr) {
+    sequence_ = own_.get();
+    if (sequence_->tokens().empty()) sequence_->set_tree(scheduled_.tree);
+  }
   // The common beginning is kept; the last token always runs, for its logits.
   const std::span<const int32_t> text = request().text();
   const std::span<const int32_t> held = sequence_->tokens();
@@ -27,10 +31,16 @@ void RunningRequest::reuse_pages(int64_t multiple) {
   const std::span<const int32_t> text = request().text();
   sequence_->expect(std::ssize(text));
   if (scores_prompt()) return;
-  const int64_t held = std::ssize(sequence_->tokens()), found = sequence_->reuse(text);
+  const int64_t held = std::ssize(sequence_->tokens()),
+                found = sequence_->reuse(text, !std::exchange(looked_on_disk_, true));
   if (found > held && found % multiple != 0) sequence_->truncate(std::max(held, found / multiple * multiple));
   const int64_t now = std::min(std::ssize(sequence_->tokens()), std::ssize(request().prompt()));
   if (request().held() < now) request().skip(std::min(now, std::ssize(request().prompt()) - 1));
+}
+
+void RunningRequest::store_prompt() {
+  if (is_in_prompt() || std::exchange(stored_prompt_, true)) return;
+  sequence_->store_pages();
 }
 
 void RunningRequest::take_missing(int64_t count, bool as_next) {

@@ -39,6 +39,8 @@ class RunningRequest {
 
   // Takes over pages that are in the cache already, and says so to the request.
   void reuse_pages(int64_t multiple);
+  // Gives whole pages to a store, if its prompt was not complete before this step.
+  void store_prompt();
   // The next step appends the first `count` of the missing tokens, up to the end of the prompt at most where that is
   // missing. `as_next`: as a step of single tokens computes them.
   void take_missing(int64_t count, bool as_next = false);
@@ -80,6 +82,7 @@ class RunningRequest {
   Chunk::Rows rows_ = Chunk::Rows::kLast;
   bool ends_text_ = false;  // after the step nothing is missing
   size_t drafted_ = 0;      // the last ones of `tokens_`
+  bool looked_on_disk_ = false, stored_prompt_ = false;
   std::optional<DraftBudget> budget_;
   std::optional<Error> error_;
 };

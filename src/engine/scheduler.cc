@@ -25,6 +25,7 @@ Scheduler::Scheduler(std::shared_ptr<Engine> engine, SchedulerOptions options)
                         : static_cast<size_t>(runner_.engine()->facts().sequences)),
       most_together_(most_allowed_),
       most_tokens_(options_.step_tokens > 0 ? options_.step_tokens : runner_.prompt_chunk()) {
+  runner_.open_store(options_.store, options_.deterministic ? "deterministic" : "");
   if (!options_.deterministic) return;
   runner_.pad_steps(runner_.engine()->facts().sequences);
   most_tokens_ = std::max(most_tokens_ / PagePool::kTokens, int64_t{1}) * PagePool::kTokens;
@@ -53,7 +54,11 @@ Ticket Scheduler::add(GenerationRequest request, std::shared_ptr<Channel> channe
   const auto ended = [own, channel](const Error* error) {
     error != nullptr ? channel->failed(*error) : channel->finished(own->take());
   };
-  return push({.request = own.get(), .started = [channel] { channel->started(); }, .ended = ended}, request.priority);
+  return push({.request = own.get(),
+               .tree = std::move(request.tree),
+               .started = [channel] { channel->started(); },
+               .ended = ended},
+              request.priority);
 }
 
 Ticket Scheduler::add(Request& request, Sequence* sequence, std::function<void(const Error* error)> ended) {
@@ -103,7 +108,9 @@ bool Scheduler::has_pages(const ScheduledRequest& next) {
 void Scheduler::admit() {
   while (!waiting_.empty()) {
     if (!running_.empty() && (closed_ || !make_way(waiting_.first(steps_)->priority))) return;
-    if (!running_.empty() && !has_pages(*waiting_.first(steps_))) return;
+    // Pages from disk need room, also where no other request runs.
+    const bool needs_room = !running_.empty() || !options_.store.folder.empty();
+    if (needs_room && !has_pages(*waiting_.first(steps_)) && !running_.empty()) return;
     start(waiting_.pop(steps_));
   }
 }
@@ -111,7 +118,7 @@ void Scheduler::admit() {
 void Scheduler::start(ScheduledRequest scheduled) {
   const bool uses_kept =
       !options_.deterministic && scheduled.sequence == nullptr && !scheduled.request->scores_prompt();
-  std::unique_ptr<Sequence> kept = uses_kept ? take_kept(scheduled.request->text()) : nullptr;
+  std::unique_ptr<Sequence> kept = uses_kept ? take_kept(scheduled.request->text(), scheduled.tree) : nullptr;
   const bool begins = !scheduled.resumes;
   const auto started = scheduled.started;
   running_.emplace_back(std::move(scheduled), runner_.engine(), std::move(kept), steps_);
@@ -121,11 +128,12 @@ void Scheduler::start(ScheduledRequest scheduled) {
 }
 
 // The sequence that holds the longest beginning of a text, and not much besides; null: none does.
-std::unique_ptr<Sequence> Scheduler::take_kept(std::span<const int32_t> text) {
+std::unique_ptr<Sequence> Scheduler::take_kept(std::span<const int32_t> text, const std::string& tree) {
   const bool has_states = runner_.engine()->facts().state_bytes > 0;  // which cannot be cut
   auto best = kept_.end();
   size_t longest = 0;
   for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
+    if ((*kept)->tree() != tree) continue;
     const std::span<const int32_t> held = (*kept)->tokens();
     const auto common = static_cast<size_t>(std::ranges::mismatch(text, held).in2 - held.begin());
     const bool fits = has_states ? common == held.size() : 2 * common >= held.size();
@@ -221,6 +229,7 @@ void Scheduler::compute(const std::atomic<bool>* cancel) {
     goes_on = goes_on && taking.size() == running_.size();
     pass_rows(taking, {}, runner_.step_tokens(chunks, samplers, cancel, goes_on));
   }
+  for (RunningRequest* const one : taking) one->store_prompt();
   last_failure_.clear();
   if (!suspects_.empty()) suspects_.erase(suspects_.begin());
   if (!drafts_ || has_prompts) return;
@@ -298,6 +307,7 @@ void Scheduler::retire() {
     const ScheduledRequest scheduled = one.take_scheduled();
     suspects_.erase(scheduled.ticket);
     if (options_.drafter != nullptr) options_.drafter->forget(scheduled.ticket);
+    if (!error) one.sequence().store_pages();
     keep(error ? nullptr : one.take_sequence());
     ended.pop_front();  // its pages are free before the next request begins
     closed_ = false;

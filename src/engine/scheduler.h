@@ -23,6 +23,7 @@ struct SchedulerOptions {
   int64_t step_tokens = 0;             // of prompts, in a step; 0: as many as the device computes well
   bool deterministic = false;          // the tokens of a request are those that it gets alone, to the bit
   std::shared_ptr<Drafter> drafter{};  // null: one token of a request in a step
+  PageStoreOptions store{};            // pages of texts on disk; without a folder: none
 };
 
 class Scheduler final : public GenerationLoop {
@@ -51,7 +52,7 @@ class Scheduler final : public GenerationLoop {
   bool make_way(int priority);
   bool has_pages(const ScheduledRequest& next);
   void start(ScheduledRequest scheduled);
-  std::unique_ptr<Sequence> take_kept(std::span<const int32_t> text);
+  std::unique_ptr<Sequence> take_kept(std::span<const int32_t> text, const std::string& tree);
   void keep(std::unique_ptr<Sequence> sequence);
 
   static bool waits_for(const RunningRequest& later, const RunningRequest& earlier);

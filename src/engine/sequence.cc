@@ -32,6 +32,7 @@ Sequence::~Sequence() {
 Sequence::Sequence(const Sequence& other)
     : engine_(other.engine_),
       tokens_(other.tokens_),
+      tree_(other.tree_),
       expected_(other.expected_),
       named_(other.named_),
       rotation_(other.rotation_),
@@ -65,7 +66,13 @@ void Sequence::truncate(int64_t length) {
   prefixes_.resize(std::min(prefixes_.size(), static_cast<size_t>(length / PagePool::kTokens + 1)));
 }
 
-int64_t Sequence::reuse(std::span<const int32_t> prompt) {
+void Sequence::set_tree(const std::string& tree) {
+  if (tree == tree_) return;
+  if (!tokens_.empty()) throw bad_input("a session with tokens cannot change its tree of prefixes");
+  tree_ = tree;
+}
+
+int64_t Sequence::reuse(std::span<const int32_t> prompt, bool looks_on_disk) {
   const std::lock_guard lock(engine_->state_->mutex);
   if (computed_ < std::ssize(tokens_) || prompt.empty()) return std::ssize(tokens_);
   engine_->state_->queued.forget(state_);
@@ -73,8 +80,10 @@ int64_t Sequence::reuse(std::span<const int32_t> prompt) {
   if (rotation != rotation_ && !tokens_.empty()) return computed_;  // the next step computes all of it again
   set_rotation(rotation);
   find_pages(prompt.first(prompt.size() - 1));
+  if (looks_on_disk) find_stored_pages(prompt.first(prompt.size() - 1));
   const auto found = prompt.first(static_cast<size_t>(computed_)).subspan(tokens_.size());
   tokens_.insert(tokens_.end(), found.begin(), found.end());
+  name_pages();  // those from disk
   return computed_;
 }
 
@@ -240,7 +249,7 @@ void Sequence::lose_pages() {
 
 // A text begins with the tree of the weights and the rotation that it is computed with.
 void Sequence::begin_names() {
-  if (computed_ == 0) prefixes_.assign(1, engine_->state_->prefixes_of(rotation_));
+  if (computed_ == 0) prefixes_.assign(1, engine_->state_->prefixes_of(rotation_, tree_));
 }
 
 // With another one all tokens are to be computed again, and so are states.
@@ -259,8 +268,10 @@ void Sequence::name_pages() {
   while (std::ssize(prefixes_) * PagePool::kTokens <= std::min(computed_, named_)) {
     const size_t page = prefixes_.size() - 1;
     prefixes_.push_back(prefixes_.back()->with(std::span(tokens_).subspan(page * kPage, kPage)));
-    for (size_t group = 0; group < pages_.size(); ++group)
+    for (size_t group = 0; group < pages_.size(); ++group) {
+      if (std::cmp_less(page, pages_[group].passed)) continue;
       engine_->state_->pools[group].set_name(pages_[group].ids[page], prefixes_.back());
+    }
   }
 }
 

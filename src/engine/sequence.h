@@ -5,10 +5,12 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "gabbro/engine/session.h"
 #include "gabbro/error.h"
+#include "src/engine/cache/page_store.h"
 #include "src/engine/cache/prefix.h"
 #include "src/engine/cache/state_pool.h"
 
@@ -50,8 +52,13 @@ class Sequence {
   void truncate(int64_t length);
   // Takes over whole pages that other sequences, also former ones, computed for the same tokens after the same
   // beginning; the sequence has to be a beginning of `prompt`. The last token of the prompt stays to be computed.
-  // Returns how many tokens the sequence has now.
-  int64_t reuse(std::span<const int32_t> prompt);
+  // `looks_on_disk`: and those of the engine's PageStore after them. Returns how many tokens the sequence has now.
+  int64_t reuse(std::span<const int32_t> prompt, bool looks_on_disk = false);
+  // Gives its whole pages to the engine's PageStore, if there is one.
+  void store_pages();
+  // Texts of different trees share no pages. Throws bad_input for a sequence that has tokens.
+  void set_tree(const std::string& tree);
+  const std::string& tree() const { return tree_; }
   // Whether it has pages of the cache, and their release: its next step computes its tokens again.
   bool holds_pages() const { return computed_ > 0; }
   void give_up_pages();
@@ -80,6 +87,9 @@ class Sequence {
   void computed(int64_t count);
   void find_pages(std::span<const int32_t> text);
   bool find_passed(int64_t length);
+  void find_stored_pages(std::span<const int32_t> text);
+  int64_t take_stored_pages(std::span<const int32_t> text, int64_t end);
+  PageKey key_of(std::span<const int32_t> tokens) const;
   void begin_names();
   void set_rotation(int64_t rotation);
   int64_t first_page(size_t group, int64_t length) const;
@@ -87,6 +97,7 @@ class Sequence {
 
   std::shared_ptr<Engine> engine_;
   std::vector<int32_t> tokens_;
+  std::string tree_;
   int64_t expected_ = 0;
   int64_t named_ = std::numeric_limits<int64_t>::max();
   int64_t rotation_ = 0;                           // of the computed tokens' keys (src/models/llm/text_rotations.h)

@@ -20,6 +20,7 @@ bool Scheduler::waits_for(const RunningRequest& later, const RunningRequest& ear
   const size_t held = later.sequence().tokens().size(), end = held + static_cast<size_t>(PagePool::kTokens);
   const std::span<const int32_t> a = later.request().prompt(), b = earlier.request().prompt();
   const size_t before = earlier.sequence().tokens().size(), after = before + earlier.tokens().size();
+  if (later.sequence().tree() != earlier.sequence().tree()) return false;
   return held % static_cast<size_t>(PagePool::kTokens) == 0 && before < end && end <= after && end < a.size() &&
          end <= b.size() && std::ranges::equal(a.first(end), b.first(end));
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "src/engine/generation_loop.h"
@@ -23,6 +24,7 @@ struct ScheduledRequest {
   Ticket ticket = 0;
   Request* request = nullptr;
   Sequence* sequence = nullptr;  // that the caller keeps; null: the scheduler has one for it
+  std::string tree{};            // of prefixes that it shares, see Sequence::set_tree
   int priority = 0;
   std::function<void()> started{};
   std::function<void(const Error* error)> ended{};

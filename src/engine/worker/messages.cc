@@ -35,7 +35,7 @@ void fields(auto& archive, Is<DraftSpec> auto& draft) {
   archive(draft.path, draft.options, draft.tokens, draft.lookup, draft.no_lookup);
 }
 void fields(auto& archive, Is<EngineSpec> auto& spec) {
-  archive(spec.path, spec.options, spec.draft, spec.deterministic);
+  archive(spec.path, spec.options, spec.draft, spec.cache_folder, spec.cache_bytes, spec.deterministic);
 }
 
 void fields(auto& archive, Is<SamplerOptions> auto& o) {
@@ -53,7 +53,7 @@ void fields(auto& archive, Is<GenerateOptions> auto& o) {
   archive(o.max_tokens, o.min_tokens, o.stop, o.sampler, o.ignore_end, o.scores_prompt);
 }
 void fields(auto& archive, Is<GenerationRequest> auto& request) {
-  archive(request.prompt, request.options, request.priority);
+  archive(request.prompt, request.options, request.priority, request.tree);
 }
 
 void fields(auto& archive, Is<GenerateResult> auto& r) {

@@ -12,7 +12,7 @@ namespace gabbro::worker {
 namespace {
 
 EngineSpec a_spec() {
-  EngineSpec spec{.path = "/models/a model.gguf", .deterministic = true};
+  EngineSpec spec{.path = "/models/a model.gguf", .cache_folder = "/cache", .cache_bytes = 9, .deterministic = true};
   spec.options = {.device = "rocm:1", .threads = 3, .context = 8192, .sequences = 8, .kv_type = DType::q8_0};
   spec.options.memory = kFreeMemory;
   spec.options.adapters = {{.path = "lora", .scale = 0.5f}, {.path = "", .scale = -1}};
@@ -23,6 +23,10 @@ EngineSpec a_spec() {
 GenerationRequest a_request() {
   GenerationRequest request{.prompt = {1, -1, 1 << 30}};
   request.options = {.max_tokens = 7, .stop = {"a", std::string("\0b", 2)}, .ignore_end = true};
+  request.tree = "key";
+  request.options.min_tokens = 2;
+  request.options.scores_prompt = true;
+  request.options.sampler.top_logprobs = 5;
   request.options.sampler.logit_bias = {{3, 0.25f}};
   request.options.sampler.dry_sequence_breakers = {};
   request.options.sampler.seed = UINT64_MAX;
@@ -82,7 +86,9 @@ TEST(Messages, ComeBackAsTheyWere) {
   EXPECT_EQ(spec.options.adapters[1].scale, -1);
   EXPECT_TRUE(spec.deterministic && spec.draft.lookup && !spec.draft.no_lookup);
   const auto request = std::get<Add>(*decoded(encode(Add{3, a_request()}))).request;
+  EXPECT_EQ(spec.cache_folder, "/cache");
   EXPECT_EQ(request.prompt, a_request().prompt);
+  EXPECT_EQ(request.tree, "key");
   EXPECT_EQ(request.options.stop[1], std::string("\0b", 2));
   EXPECT_EQ(request.options.sampler.seed, UINT64_MAX);
 }

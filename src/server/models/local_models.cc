@@ -127,7 +127,11 @@ std::optional<ModelEntry> LocalModels::find(const std::string& name) {
 }
 
 LoadedModel LocalModels::load_generator(const std::string& path, LoadOptions options) {
-  EngineSpec spec{.path = path, .options = std::move(options), .deterministic = options_.deterministic};
+  EngineSpec spec{.path = path,
+                  .options = std::move(options),
+                  .cache_folder = options_.cache_folder,
+                  .cache_bytes = options_.cache_bytes,
+                  .deterministic = options_.deterministic};
   LoadedModel loaded;
   if (!options_.worker_command.empty() && worker::is_worker_wanted(spec.options.device)) {
     loaded.generator =

@@ -13,7 +13,9 @@ struct LocalModelOptions {
   LoadOptions load{};                         // context, device, threads, sequences ...
   std::vector<std::string> worker_command{};  // that runs worker::run_child(); empty: engines run in this process
   int worker_restarts = 3;
-  bool deterministic = false;  // as EngineSpec
+  bool deterministic = false;  // these three as EngineSpec
+  std::string cache_folder{};
+  uint64_t cache_bytes = 0;
   std::function<void(const std::string&)> on_notice{};
 };
 
