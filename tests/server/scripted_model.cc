@@ -1,5 +1,6 @@
 #include "tests/server/scripted_model.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <deque>
@@ -201,7 +202,7 @@ class ScriptedModel final : public ModelService {
       for (const Json& byte : token) bytes += static_cast<char>(byte.get<int>());
     }
     entry.result.token_ids.push_back(static_cast<int32_t>(entry.token % 256));
-    entry.result.decode_seconds += 1e-3;
+    entry.result.decode_seconds += std::max(1, answer.value("token_ms", 0)) * 1e-3;
     if (const int top = entry.request.options.sampler.top_logprobs; top >= 0) {
       entry.result.scores.push_back(score_of(bytes, top));
       entry.channel->scores(std::span(entry.result.scores).last(1));

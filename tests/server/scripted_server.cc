@@ -32,7 +32,7 @@ gabbro::server::ServerOptions options_of(const Json& config) {
   take("keep_alive_ms", options.models.keep_alive);
   limits.body_bytes = config.value("body_bytes", limits.body_bytes);
   limits.connections_per_address = config.value("connections_per_address", limits.connections_per_address);
-  options.service.version = "test";
+  options.service.version = config.value("version", "test");
   options.service.strict_requests = config.value("strict", false);
   options.service.answers.unsent_bytes = config.value("unsent_bytes", options.service.answers.unsent_bytes);
   options.models.queue_limit = config.value("queue", options.models.queue_limit);

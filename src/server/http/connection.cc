@@ -189,7 +189,8 @@ std::string Connection::head_of(const Response& response, bool streamed) {
   }
   for (const auto& [name, value] : response.headers) head += fmt::format("{}: {}\r\n", name, value);
   if (!streamed) {
-    if (response.status != 204 && response.status != 304) head += fmt::format("Content-Length: {}\r\n", response.body.size());
+    if (response.status != 204 && response.status != 304)
+      head += fmt::format("Content-Length: {}\r\n", response.body.size());
     head += fmt::format("openai-processing-ms: {}\r\n",
                         std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - request_start_).count());
   } else if (chunked_) {

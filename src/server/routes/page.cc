@@ -71,9 +71,8 @@ void answer_root(Service&, const std::shared_ptr<Exchange>& exchange) {
   const std::string* const accepted = exchange->request().header("accept");
   if (accepted != nullptr && accepted->find("text/html") != std::string::npos)
     return answer_file(*exchange, "index.html");
-  exchange->respond({.body = "Ollama is running",
-                     .content_type = "text/plain; charset=utf-8",
-                     .headers = {{"Vary", "Accept"}}});
+  exchange->respond(
+      {.body = "Ollama is running", .content_type = "text/plain; charset=utf-8", .headers = {{"Vary", "Accept"}}});
 }
 
 void answer_page(Service&, const std::shared_ptr<Exchange>& exchange) {

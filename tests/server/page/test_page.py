@@ -154,7 +154,7 @@ class Chat(PageTest):
         page.driver.refresh()
         page.wait(lambda: page.answers(), "the chat is there again")
         self.assertEqual(page.text(".state"), "Cut by a reload")
-        # What came within the last third of a second may be missing.
+        # The text of the last third of a second may be missing.
         self.assertGreater(page.answers()[-1].count("word"), before - 40)
         self.server.wait_until(0)
         page.click(self.menu_of(2, "Regenerate"))
@@ -514,11 +514,11 @@ class Key(PageTest):
 def take_pictures(folder):
     """The pictures of docs/guides/server.md."""
     folder.mkdir(parents=True, exist_ok=True)
-    with Server(models={MODEL: answers.script(), OTHER: answers.script()}) as server:
-        page = Browser(f"http://127.0.0.1:{server.port}/")
+    with Server(models={MODEL: answers.script(12), OTHER: answers.script()}, load=[MODEL], version="1.0.0") as server:
+        page = Browser(f"http://127.0.0.1:{server.port}/", height=920)
         for text in ("What was that number? Please ponder", "Compare the formats in a table"):
             if text.endswith("table"):
-                page.click("#new-chat")
+                page.js("document.getElementById('new-chat').click()")
             page.ask(text)
         page.js("document.activeElement.blur()")
         page.picture(folder / "page_light.png")
