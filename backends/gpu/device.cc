@@ -37,6 +37,12 @@ std::string describe_for_tuning(int32_t index, api::Context* context) {
   return text;
 }
 
+const Chip& chip_of(int32_t index) {
+  abi::DeviceFacts facts{};
+  api::device_facts(index, facts);
+  return find_chip(facts.architecture);
+}
+
 }  // namespace
 
 const api::Function* MakeContext::function_if_any(const std::string& name) const {
@@ -76,6 +82,7 @@ GpuDevice::GpuDevice(int32_t index, const abi::DeviceOptions& options)
     : index_(index),
       context_(api::open(index)),
       index_faults_(context_.get()),
+      chip_(chip_of(index)),
       tuning_(options.tuning, [index, context = context_.get()] { return describe_for_tuning(index, context); }),
       graph_policy_(api::graph_rules(context_.get()), graph_source()),
       compute_(std::make_unique<GpuStream>(context_.get(), graph_policy_)),
@@ -251,7 +258,7 @@ std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& wanted)
   const abi::StoredRequest stored(wanted, has_kernels);
   const abi::KernelRequest& request = stored.get();
   const std::lock_guard lock(making_);
-  const MakeContext context(context_.get(), module_, api::wave_size(context_.get()), tuning_, index_faults_);
+  const MakeContext context(context_.get(), module_, api::wave_size(context_.get()), chip_, tuning_, index_faults_);
   const bool in_place = abi::has_any_alias(request);
   for (const OpEntry& entry : op_table()) {
     if (!entry.has(request.op) || entry.in_place != in_place) continue;

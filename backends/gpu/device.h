@@ -51,7 +51,7 @@ class GpuDevice {
 
   // Copies from a device of this backend, after all work on both compute streams, and waits for the copy. See peers.h.
   void copy_from(GpuDevice& from, void* target, const void* source, size_t bytes);
-  // The same through the host's memory, whatever the route.
+  // Copies through the host's memory, on any route.
   void copy_staged_from(GpuDevice& from, void* target, const void* source, size_t bytes);
   PeerCopies::Route route_from(GpuDevice& from);
   int32_t index() const { return index_; }
@@ -124,6 +124,7 @@ class GpuDevice {
   const int32_t index_;
   std::unique_ptr<api::Context, CloseContext> context_;  // closed after all else is released
   mutable IndexFaults index_faults_;
+  const Chip& chip_;
   mutable Tuning tuning_;
   GraphPolicy graph_policy_;
   std::unique_ptr<GpuStream> compute_;

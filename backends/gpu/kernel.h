@@ -12,6 +12,7 @@
 #include "backends/gpu/accesses.h"
 #include "backends/gpu/api.h"
 #include "backends/gpu/index_faults.h"
+#include "backends/gpu/tuning/chip.h"
 #include "gabbro/backend_abi.h"
 
 namespace gabbro::gpu {
@@ -57,7 +58,7 @@ class Kernel {
 
   size_t scratch_bytes = 0;
   std::string implementation;  // "linear q4_0"
-  // The same, for note_launch().
+  // The implementation's name for note_launch().
   const char* launch_name = "a kernel";
   double bytes = 0;
   double flops = 0;
@@ -66,8 +67,9 @@ class Kernel {
 // The device as a kernel sees it when it is made.
 class MakeContext {
  public:
-  MakeContext(api::Context* context, api::Module* module, uint32_t wave, Tuning& tuning, IndexFaults& index_faults)
-      : context_(context), module_(module), wave_(wave), tuning_(tuning), index_faults_(index_faults) {}
+  MakeContext(api::Context* context, api::Module* module, uint32_t wave, const Chip& chip, Tuning& tuning,
+              IndexFaults& index_faults)
+      : context_(context), module_(module), wave_(wave), chip_(chip), tuning_(tuning), index_faults_(index_faults) {}
 
   uint32_t wave() const { return wave_; }
   uint32_t compute_units() const { return api::compute_units(context_); }
@@ -92,6 +94,8 @@ class MakeContext {
   std::shared_ptr<const api::Convolution> convolution(const std::string& library, const api::ConvShape& shape,
                                                       bool search) const;
   size_t free_memory() const { return api::free_memory(context_); }
+  // Thresholds for shapes without a measurement.
+  const Chip& chip() const { return chip_; }
   // For shapes with several candidates (autotune.h).
   Tuning& tuning() const { return tuning_; }
   // For a kernel that reads indices by this rule: where it reports one that is out of range.
@@ -101,6 +105,7 @@ class MakeContext {
   api::Context* context_;
   api::Module* module_;
   uint32_t wave_;
+  const Chip& chip_;
   Tuning& tuning_;
   IndexFaults& index_faults_;
 };
@@ -130,7 +135,7 @@ inline Dim flat_blocks(int64_t blocks, uint32_t threads) {
   return {static_cast<uint32_t>((blocks + slices - 1) / slices), 1, static_cast<uint32_t>(slices)};
 }
 
-// The same for a thread for each `per_thread` of the items.
+// Blocks with a thread for each `per_thread` of the items.
 inline Dim flat_grid(int64_t items, uint32_t threads, uint32_t per_thread = 1) {
   const int64_t of_block = int64_t{threads} * per_thread;
   return flat_blocks((items + of_block - 1) / of_block, threads);

@@ -21,7 +21,7 @@ struct QuantizeRowsArgs {
 inline constexpr int kConvertThreads = 1024;
 // 16-byte vectors of a row that a thread holds: 4096 columns with kLinearThreads, 16384 with kConvertThreads.
 inline constexpr int kConvertedRowVectors = 4, kConvertedWideRowVectors = 4;
-// Those of a part of a row of few tokens: 2560 columns. An 8B model has parts of up to 2432; with 256, 384 or 512
+// Threads for a part of a row of a small batch: 2560 columns. An 8B model has parts of up to 2432; with 256, 384 or 512
 // threads 64 sequences of it on an H200 lose 0.2 to 0.8 %.
 inline constexpr int kPartThreads = 320, kConvertedPartVectors = 2;
 
@@ -37,7 +37,7 @@ struct ConvertRowsArgs {
   float epsilon;
 };
 
-// The same of silu(first · s) · (second · s), [T, K] each, with s what undoes the scale of the activations that they
+// Converts silu(first · s) · (second · s), [T, K] each; s removes the scale of the activations that they
 // are products of.
 struct ConvertGatedArgs {
   const float* first;
@@ -108,10 +108,10 @@ struct LinearArgs {
 };
 
 // Tiles of the products with many tokens, on matrix cores: a block a tile.
-inline constexpr int kTileRows = 128;    // of weights; with kSiluMul half of them are the second matrix's
-inline constexpr int kTileDepth = 32;    // columns in a block's memory at a time
-inline constexpr int kManyTokens = 128;  // tokens of a tile, or
-inline constexpr int kSomeTokens = 32;
+inline constexpr int kTileRows = 128;         // of weights; with kSiluMul half of them are the second matrix's
+inline constexpr int kTileDepth = 32;         // columns in a block's memory at a time
+inline constexpr int kLargeTileTokens = 128;  // tokens of a tile, or
+inline constexpr int kSmallTileTokens = 32;
 inline constexpr int kTiledThreads = 128;
 
 // Grid (tiles of tokens, tiles of rows of all matrices): neighboring blocks read the same weights.
@@ -135,7 +135,7 @@ inline constexpr int kBatchThreads = 256;
 inline constexpr int kOwnTokens = 8;  // whose activations each block converts for itself
 
 // Order of the f16 activations of a small batch. A vector is 8 elements: for each 16 of them along K, and eight tokens,
-// 4 x 8 x 4 vectors, so that a wave loads consecutive ones. Of the 16, the first axis is a vector's number in its block
+// 4 x 8 x 4 vectors, so that a wave loads consecutive ones. In the 16, the first axis is a vector's number in its block
 // of 32 and the last the block's, or, for weights that are not quantized, the other way around.
 constexpr i64 batch_vector(i32 token, i32 vector, i32 tokens, bool blocks) {
   const i32 inner = vector % 4, outer = vector / 4 % 4;
@@ -143,7 +143,7 @@ constexpr i64 batch_vector(i32 token, i32 vector, i32 tokens, bool blocks) {
   return ((tile * 4 + (blocks ? inner : outer)) * 8 + token % 8) * 4 + (blocks ? outer : inner);
 }
 
-// Activations [T, K] as f16 in that order, scaled as those of ConvertRowsArgs, but each part of a row by itself, and
+// Activations [T, K] as f16 in that order, scaled as in ConvertRowsArgs, but each part of a row separately, and
 // with an RMSNorm x·weight: what is multiplied divides the sums by rms(x). Grid (padded tokens, parts), a part whole
 // steps of kBatchDepth; tokens past the end are zeros.
 struct ConvertBatchArgs {

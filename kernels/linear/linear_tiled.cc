@@ -14,7 +14,8 @@ inline constexpr int kRowVectors = kTileDepth / 8;
 template <int tile_tokens>
 struct WaveShare {
   static constexpr int kWaves = kTiledThreads / static_cast<int>(kWave);
-  static constexpr int kAcross = tile_tokens == kManyTokens && kWaves == 4 ? 2 : 1;  // waves side by side along tokens
+  static constexpr int kAcross =
+      tile_tokens == kLargeTileTokens && kWaves == 4 ? 2 : 1;  // waves side by side along tokens
   static constexpr int kRows = kTileRows * kAcross / kWaves;
   static constexpr int kTokens = tile_tokens / kAcross;
   static constexpr int kRowTiles = kRows / static_cast<int>(kTile);
@@ -113,7 +114,7 @@ class BFloatRows {
   Vec16 vectors_[kRowVectors];
 };
 
-// A thread a row, of which it dequantizes one block of 32 at a time.
+// A thread has a row and dequantizes one block of 32 at a time.
 template <Packing p>
 class QuantizedRows {
  public:

@@ -170,9 +170,9 @@ TEST(Fusion, ALayerGivesWhatItsOpsGive) {
                      .separate = true});
   }
   // Many tokens: products of f16, too, round activations, either by a BLAS library or for matrix cores.
-  constexpr int64_t kManyTokens = 21;
+  constexpr int64_t kPrefillTokens = 21;
   for (const DType dtype : {DType::f16, DType::q8_0})
-    cases.push_back({.dtype = dtype, .tokens = kManyTokens, .start = 5, .heads = 4, .kv_heads = 2, .dim = 32});
+    cases.push_back({.dtype = dtype, .tokens = kPrefillTokens, .start = 5, .heads = 4, .kv_heads = 2, .dim = 32});
   cases.push_back({.dtype = DType::q4_0, .tokens = 3, .start = 30, .heads = 4, .kv_heads = 2, .dim = 32});
   // Few tokens, whose norm is part of the products; blocks split K.
   for (const DType dtype : {DType::f16, DType::bf16, DType::q8_0, DType::q4_k})

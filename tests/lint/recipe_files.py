@@ -15,7 +15,7 @@ ROOT = recipe.ROOT
 def listed(page, heading="The files"):
     """The patterns of the list of files in a section of a recipe."""
     text = (ROOT / page).read_text(encoding="utf-8")
-    section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    section = re.search(rf"^##+ {heading}\n(.*?)(?=^##+ |\Z)", text, re.MULTILINE | re.DOTALL)
     lines = [line for line in section[1].split("\n") if line.startswith("- ")] if section else []
     return re.findall(r"`([\w*./]+)`", "\n".join(lines))
 

@@ -143,21 +143,18 @@ class RopeKvWrite : public Kernel {
   KvType type_;
 };
 
-// From this number of tokens on, attention uses matrix cores, if the cache can be read 16 bytes at a time. Queries and
-// probabilities become f16; with fewer tokens that gains hardly anything, and they stay f32.
-constexpr int64_t kManyTokens = 64;
 bool fits_vec16(const KvShape& kv) { return kv.dim % 8 == 0 && kv.dim <= 128 && kv.page >= 16; }
 // A tile of tokens walks over the keys of all of its sequences: with less than half a tile of tokens for each sequence,
 // as in decode, the kernels for few tokens read fewer keys.
-bool takes_tiles(const KvShape& kv, KvType type, int64_t tokens, int64_t sequences, int64_t group) {
-  if (tokens < kManyTokens || !fits_vec16(kv) || group > kQueryRows || !is_common(type)) return false;
+bool takes_tiles(const KvShape& kv, KvType type, int64_t tokens, int64_t sequences, int64_t group, const Chip& chip) {
+  if (tokens < chip.tiled_attention_tokens || !fits_vec16(kv) || group > kQueryRows || !is_common(type)) return false;
   return sequences == 1 || tokens >= sequences * std::max<int64_t>(2, kQueryRows / group / 2);
 }
 // Fewer tokens: elements are read in pairs.
 bool takes_pairs(const KvShape& kv) { return kv.dim % 2 == 0 && kv.page >= 2; }
 
-// Into how many splits the keys are cut: `enough` blocks keep the device busy, of which there are `blocks` for each; a
-// share has `least` keys or more where the cache is full.
+// Into how many splits the keys are cut: `enough` blocks keep the device busy, and each split has `blocks` of them; a
+// split has `least` keys or more when the cache is full.
 i32 splits_for(int64_t blocks, int64_t enough, int64_t capacity, int64_t least) {
   return static_cast<i32>(std::clamp<int64_t>(std::min(enough / blocks, capacity / least), 1, kMaxSplits));
 }
@@ -198,7 +195,7 @@ struct Decode {
     grid = {static_cast<u32>(args.tokens), static_cast<u32>(args.kv.heads * args.parts)};
     const int64_t blocks = int64_t{grid.x} * grid.y;
     const int64_t enough = api::resident_blocks(function);
-    // Blocks of half the size, of which more run at a time: 64 sequences on an H200 44 us instead of 48.
+    // Blocks of half the size; more of them run at a time: 64 sequences on an H200 44 us instead of 48.
     if (compact != nullptr && blocks > enough && api::resident_blocks(compact) > enough) {
       function = compact;
       name = op + "_compact" + size;
@@ -217,7 +214,7 @@ struct Decode {
   }
 };
 
-// The operands of a launch, whose positions are those of In: abi::AttentionInput, or RopeKvInput for attention_step.
+// The operands of a launch, whose positions In names: abi::AttentionInput, or RopeKvInput for attention_step.
 template <class In>
 void set_operands(AttentionArgs& args, const abi::Launch& launch, KvType type) {
   const bool scaled = has_scales(type);
@@ -271,13 +268,13 @@ class AttentionTiled : public Attention {
  public:
   AttentionTiled(const AttentionArgs& fixed, int64_t heads, int64_t capacity, KvType type, const MakeContext& context)
       : Attention(fixed, type), merge_(context.function("attention_merge")) {
-    constexpr int64_t kEnoughBlocks = 256, kLeastKeys = 512;
     const std::string name =
         std::string("attention_") + type_suffix(type) + "_tiled_" + (fixed.kv.dim <= 64 ? "64" : "128");
     function_ = context.function(name);
     grid_ = {static_cast<u32>(fixed.kv.heads),
              blocks_for(fixed.tokens, static_cast<u32>(kQueryRows / (heads / fixed.kv.heads)))};
-    fixed_.splits = splits_for(int64_t{grid_.x} * grid_.y, kEnoughBlocks, capacity, kLeastKeys);
+    const Chip& chip = context.chip();
+    fixed_.splits = splits_for(int64_t{grid_.x} * grid_.y, chip.attention_blocks, capacity, chip.split_keys);
     grid_.z = static_cast<u32>(fixed_.splits);
     implementation = name + split_note(fixed_.splits);
     scratch_bytes = partial_bytes(fixed.tokens * heads, fixed_);
@@ -450,7 +447,7 @@ std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const 
   if (sinks && !has_shape(in[count], DType::f32, {heads})) return nullptr;
   const AttentionArgs fixed = read_attention(request, keys, tokens);
   const int64_t capacity = in[In::kPageTable].shape[1] * keys.page;
-  if (takes_tiles(keys, type, tokens, in[In::kPageTable].shape[0], heads / keys.heads))
+  if (takes_tiles(keys, type, tokens, in[In::kPageTable].shape[0], heads / keys.heads, context.chip()))
     return std::make_unique<AttentionTiled>(fixed, heads, capacity, type, context);
   if (!takes_pairs(keys)) return nullptr;
   return std::make_unique<Attention>(fixed, heads, capacity, type, context);

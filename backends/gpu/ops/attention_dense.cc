@@ -35,7 +35,7 @@ std::optional<MaskType> mask_type(DType dtype) {
   return std::nullopt;
 }
 
-// `scores`: [B, H, L, S], each of which the mask has, or 1.
+// `scores`: [B, H, L, S]; the mask has each of these lengths, or 1.
 bool read_mask(const abi::TensorView& view, const int64_t (&scores)[4], AttentionMask& mask) {
   const std::optional<MaskType> type = mask_type(view.dtype);
   if (view.rank != 4 || !type || !is_plain(view, view.dtype)) return false;
@@ -50,7 +50,6 @@ class AttentionDense : public Kernel {
  public:
   AttentionDense(const DenseAttentionArgs& args, DType dtype, int64_t batches, const MakeContext& context)
       : args_(args) {
-    constexpr int64_t kLeastKeys = 512;  // of a share
     const std::string type(dtype_name(dtype));
     const std::string name = "attention_dense_" + type + (args.dim <= 64 ? "_64" : args.dim <= 128 ? "_128" : "_256");
     function_ = context.function(name);
@@ -58,7 +57,8 @@ class AttentionDense : public Kernel {
     grid_ = {static_cast<u32>(heads), blocks_for(args.queries, static_cast<u32>(block_rows))};
     // The keys are dealt out where there would be too few blocks to keep the device busy.
     const int64_t blocks = int64_t{grid_.x} * grid_.y, enough = api::resident_blocks(function_);
-    args_.splits = static_cast<i32>(std::clamp<int64_t>(std::min(enough / blocks, args.keys / kLeastKeys), 1, kMost));
+    args_.splits = static_cast<i32>(
+        std::clamp<int64_t>(std::min(enough / blocks, args.keys / context.chip().split_keys), 1, kMost));
     grid_.z = static_cast<u32>(args_.splits);
     implementation = name;
     rows_ = heads * args.queries;

@@ -22,7 +22,7 @@ class ConvBias {
              .plane = static_cast<i32>(plane)};
   }
 
-  // Nothing where there is none.
+  // Nothing: no bias.
   void enqueue(const abi::Launch& launch, const Launcher& run) const {
     if (function_ == nullptr) return;
     ConvBiasArgs args = args_;

@@ -12,10 +12,6 @@
 namespace gabbro::gpu {
 namespace {
 
-// Slots of an expert, on average, from which on tiles of kMaxBatchTile slots are taken, which convert weights once for
-// most experts; below, tiles of 16 lose less.
-constexpr int64_t kSlotsForLargeTiles = 12;
-
 class ExpertBatch : public Kernel {
  public:
   ExpertBatch(const abi::KernelRequest& request, const abi::ExpertRequest& sizes, const abi::ExpertForm& form, int tile,
@@ -116,7 +112,7 @@ std::unique_ptr<Kernel> make_expert_batch(const abi::KernelRequest& request, con
     const abi::TensorView& weight = request.inputs[1 + m];
     if (!takes_f16(weight) || weight.dtype != request.inputs[1].dtype) return nullptr;
   }
-  const int tile = sizes.slots() < kSlotsForLargeTiles * sizes.experts ? 16 : kMaxBatchTile;
+  const int tile = sizes.slots() < context.chip().large_tile_slots * sizes.experts ? 16 : kMaxBatchTile;
   if (ExpertBatch::tiles_of(sizes, tile) > kMostGridRows) return nullptr;
   const api::Function* product = context.function_if_any(ExpertBatch::kernel_name(request.inputs[1], tile));
   if (product == nullptr) return nullptr;

@@ -141,7 +141,7 @@ std::unique_ptr<Kernel> make_feed_forward(const abi::KernelRequest& request, con
   // While candidates of each product are measured, each product is a separate launch.
   if (context.tuning().active() || !context.trusts_libraries()) return nullptr;
   for (const abi::TensorView* weight : {&gate, &up, &down}) {
-    if (!asks_library(*weight, tokens) || asks_batch(*weight, tokens, context)) return nullptr;
+    if (!asks_library(*weight, tokens, context.chip()) || asks_batch(*weight, tokens, context)) return nullptr;
   }
   for (const std::string& library : context.libraries()) {
     if (auto matrices = matrices_of(request, library, tokens, context))

@@ -24,15 +24,6 @@
 namespace gabbro::gpu {
 namespace {
 
-// The rule for shapes without a measurement: up to kFewTokens the kernels that read the weights once for eight tokens
-// are the fastest; above, where there are matrix cores, the kernels for a small batch, or for f16 weights a vendor's
-// library. For other weights a library takes as long for 16 tokens as for 64 (8B Q4_K_M on an H100: 24 ms, where the
-// kernels for eight tokens take 9 ms for each eight). Without either, above kTiledTokens our tiles: they reach 0.53,
-// 0.94 and 1.53 times the speed of the kernels for eight tokens with 16, 32 and 64 tokens.
-constexpr int64_t kTiledTokens = 32;
-// From here on the kernels for eight tokens, which read the weights once per eight, are not worth a measurement.
-constexpr int64_t kTooManyForFew = 128;
-
 // A candidate for a product: the kernels for few tokens, those for a small batch, tiles of `tile_tokens` tokens, or a
 // library.
 struct LinearCandidate {
@@ -47,7 +38,8 @@ class Linear : public Kernel {
   Linear(const abi::KernelRequest& request, const abi::LinearOptions& options, const LinearCandidate& candidate,
          const MakeContext& context)
       : options_(options),
-        tile_tokens_(candidate.library.empty() ? candidate.tile_tokens : kSomeTokens),  // a library reads f16 as well
+        tile_tokens_(candidate.library.empty() ? candidate.tile_tokens
+                                               : kSmallTileTokens),  // a library reads f16 as well
         columns_(request.inputs[1].shape[1]),
         tokens_(elements(request.inputs[0]) / columns_),
         rows_(request.inputs[1].shape[0]),
@@ -168,7 +160,7 @@ class Linear : public Kernel {
   }
 
  private:
-  enum class Reads { kFloats, kCodes, kF16, kItself };  // the form of the activations; kItself: x as it is
+  enum class Reads { kFloats, kCodes, kF16, kItself };  // the form of the activations; kItself: x itself
 
   struct Group {
     std::string name;
@@ -288,7 +280,8 @@ class Linear : public Kernel {
           normalized_at_ = 0;
 };
 
-// All candidates for the request, in the order of the rule above. A library that the rule does not ask comes last.
+// All candidates for the request, in the order of the rule of tuning/chip.h. A library that the rule does not ask comes
+// last.
 std::vector<std::pair<std::string, LinearCandidate>> candidates_of(const abi::KernelRequest& request, int matrices,
                                                                    const MakeContext& context) {
   const std::span<const abi::TensorView> weights(request.inputs + 1, static_cast<size_t>(matrices));
@@ -299,7 +292,8 @@ std::vector<std::pair<std::string, LinearCandidate>> candidates_of(const abi::Ke
   const auto may_batch = [&](const abi::TensorView& weight) { return takes_batch(weight, tokens, context); };
   const std::pair batch("batch", LinearCandidate{.batch = true});
   const bool takes_ours = std::ranges::all_of(weights, may_batch);
-  if (tokens <= kFewTokens || std::ranges::none_of(weights, takes_f16)) {
+  const Chip& chip = context.chip();
+  if (tokens <= chip.small_batch_tokens || std::ranges::none_of(weights, takes_f16)) {
     candidates.push_back(few);
     if (takes_ours) candidates.push_back(batch);
     return candidates;
@@ -307,21 +301,21 @@ std::vector<std::pair<std::string, LinearCandidate>> candidates_of(const abi::Ke
   const bool asks_ours = std::ranges::all_of(weights, wants_batch);
   if (asks_ours) candidates.push_back(batch);
   const bool asks =
-      std::ranges::all_of(weights, [&](const abi::TensorView& weight) { return asks_library(weight, tokens); });
+      std::ranges::all_of(weights, [&](const abi::TensorView& weight) { return asks_library(weight, tokens, chip); });
   if (std::ranges::all_of(weights, takes_f16) && (asks || context.tuning().active())) {
     for (const std::string& library : context.libraries()) libraries.push_back({library, {.library = library}});
   }
-  for (const int tile : {kSomeTokens, kManyTokens}) {
+  for (const int tile : {kSmallTileTokens, kLargeTileTokens}) {
     const std::pair tiled("tiled " + std::to_string(tile), LinearCandidate{.tile_tokens = tile});
     // The larger ones first where they are the rule.
-    tiles.insert(tokens > 2 * kSomeTokens ? tiles.begin() : tiles.end(), tiled);
+    tiles.insert(tokens > 2 * kSmallTileTokens ? tiles.begin() : tiles.end(), tiled);
   }
   const auto add = [&](const auto& more) { candidates.insert(candidates.end(), more.begin(), more.end()); };
   if (asks) add(libraries);
   if (!asks_ours && takes_ours) candidates.push_back(batch);
-  if (tokens <= kTiledTokens) candidates.push_back(few);
+  if (tokens <= chip.untiled_tokens) candidates.push_back(few);
   add(tiles);
-  if (tokens > kTiledTokens && tokens <= kTooManyForFew) candidates.push_back(few);
+  if (tokens > chip.untiled_tokens && tokens <= chip.measured_small_batch_tokens) candidates.push_back(few);
   if (!asks) add(libraries);
   return candidates;
 }

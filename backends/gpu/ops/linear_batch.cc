@@ -14,12 +14,6 @@
 namespace gabbro::gpu {
 namespace {
 
-// Weights are read once per kMaxBatchTile tokens, which costs less than their conversion for a library up to here (8B
-// Q4_K_M on an H100: 192 tokens take as long, 128 take 0.78 times as long). Weights of 16 bits take a library as long
-// to read as their f16 copy: for more tokens it is asked first. With 64 sequences of an 8B model in f16 on an H200
-// these kernels give 9,060 tokens/s, and cuBLASLt 8,870.
-constexpr int64_t kMostTokens = 192, kMost16BitTokens = 64;
-
 int tile_of(int64_t tokens) { return tokens <= 16 ? 16 : tokens <= 32 ? 32 : kMaxBatchTile; }
 
 std::string batch_kernel_name(const abi::TensorView& weight, int64_t tile) {
@@ -66,7 +60,7 @@ struct BatchProduct {
 };
 
 // In how many parts K is split: as many as leave each unit two blocks at most. All of them run at the same time, since
-// those of a split wait for each other. Clusters exchange their sums 2 us faster, which outweighs a quarter fewer
+// blocks of a split wait for each other. Clusters exchange their sums 2 us faster, which outweighs a quarter fewer
 // blocks.
 Splits splits_of(const BatchProduct& product, int64_t blocks) {
   constexpr int64_t kMaxSplits = 16;
@@ -79,8 +73,8 @@ Splits splits_of(const BatchProduct& product, int64_t blocks) {
 }
 
 // The division whose largest share of the work is smallest. Fewer rows of a wave may give all units the same number of
-// blocks: gate and up of an 8B model are 224 blocks of eight waves with 16 rows, or 256 with 14, of which an H200 runs
-// 264. With f16 and 64 tokens they take 62 us instead of 65, and all products of a layer 10 us less.
+// blocks: gate and up of an 8B model are 224 blocks of eight waves with 16 rows, or 256 with 14. An H200 runs
+// 264 of them. With f16 and 64 tokens they take 62 us instead of 65, and all products of a layer 10 us less.
 Division divide(const std::vector<int64_t>& rows, Epilogue epilogue, u32 waves, const BatchProduct& product) {
   constexpr double kGain = 0.95;          // by which another number of rows has to be better
   constexpr double kClusterShare = 0.75;  // see splits_of()
@@ -258,12 +252,13 @@ class LinearBatch : public Kernel {
 }  // namespace
 
 bool takes_batch(const abi::TensorView& weight, int64_t tokens, const MakeContext& context) {
-  return tokens > 1 && tokens <= kMostTokens && has_batch(weight, tokens, context);
+  return tokens > 1 && tokens <= context.chip().batch_tokens && has_batch(weight, tokens, context);
 }
 
 bool asks_batch(const abi::TensorView& weight, int64_t tokens, const MakeContext& context) {
-  const int64_t most = is_quantized(weight.dtype) ? kMostTokens : kMost16BitTokens;
-  return tokens > kFewTokens && tokens <= most && takes_batch(weight, tokens, context);
+  const Chip& chip = context.chip();
+  const int64_t most = is_quantized(weight.dtype) ? chip.batch_tokens : chip.batch_tokens_16bit;
+  return tokens > chip.small_batch_tokens && tokens <= most && takes_batch(weight, tokens, context);
 }
 
 std::unique_ptr<Kernel> make_linear_batch(const abi::KernelRequest& request, const abi::LinearOptions& options,

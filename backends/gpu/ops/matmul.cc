@@ -200,7 +200,7 @@ std::unique_ptr<Kernel> make_matmul_fused(const abi::KernelRequest& request, con
   abi::FusedMatmul fused;
   if (!read_matmul_fused(request, fused) || fused.activation < 0 || fused.activation > 3) return nullptr;
   // Weights that few tokens meet are read faster by the kernels of `linear`.
-  if (fused.a.rows <= kFewTokens) return nullptr;
+  if (fused.a.rows <= context.chip().small_batch_tokens) return nullptr;
   constexpr api::Activation kActivations[] = {api::Activation::kNone, api::Activation::kRelu,
                                               api::Activation::kGeluTanh, api::Activation::kSilu};
   const LibraryMatmul matmul = {.dtype = request.inputs[0].dtype,

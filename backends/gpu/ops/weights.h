@@ -56,11 +56,9 @@ class ScratchLayout {
   int64_t bytes_ = 0;
 };
 
-// Number of tokens above which a vendor's library is asked first for a shape without a measurement.
-constexpr int64_t kFewTokens = 4;
-constexpr int64_t kConvertedTokens = 16;  // for weights that are not f16
-inline bool asks_library(const abi::TensorView& weight, int64_t tokens) {
-  return takes_f16(weight) && tokens > (weight.dtype == DType::f16 ? kFewTokens : kConvertedTokens);
+// Whether a vendor's library is asked first for a shape without a measurement.
+inline bool asks_library(const abi::TensorView& weight, int64_t tokens, const Chip& chip) {
+  return takes_f16(weight) && tokens > (weight.dtype == DType::f16 ? chip.small_batch_tokens : chip.converted_tokens);
 }
 
 }  // namespace gabbro::gpu

@@ -1,5 +1,5 @@
 // Convolutions, im2col, pooling and resizing of images. Convolutions have two kernels of ours, and of the vendor's
-// libraries, where the convolution is worth opening one, those of products of matrices, and those of convolutions where
+// libraries, where the convolution is worth opening one, the GEMM libraries, and the convolution libraries where
 // they were measured or can be trusted.
 #include "kernels/conv/window.h"
 
