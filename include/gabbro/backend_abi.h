@@ -18,7 +18,7 @@ inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" cons
 
 // kLost: the device does nothing more for this process, which should end and be started again.
 // kBadIndex: a kernel has read an index that is out of range. It has selected nothing, and the device can go on; the
-// message is for the user as it is. From `execute`, or from the next call that waits for the device (`synchronize`,
+// message is for the user, unchanged. From `execute`, or from the next call that waits for the device (`synchronize`,
 // `copy_to_host`, `copy_between`), which reports the first such index since the one before.
 enum class StatusCode : int32_t { kOk, kFailed, kOutOfMemory, kLost, kCanceled, kUnsupported, kBadIndex };
 
@@ -105,7 +105,7 @@ struct DeviceFacts {
   char runtime[48];
   char kernels[48];       // which code of its kernels it runs, where there are several: "gfx11-generic kernels"
   char reason[160];       // why it is not usable, else empty
-  char pci_address[16];   // "0000:03:00.0"; empty where it is no PCI device
+  char pci_address[16];   // "0000:03:00.0"; empty: not a PCI device
   uint64_t memory_total;  // bytes
   uint64_t memory_free;
   int32_t compute_units;  // cores or CUs
@@ -141,7 +141,7 @@ struct TuningFacts {
   Tuning mode;        // what TuningOptions asked for, or the environment
   bool search;
   int32_t known;     // shapes of this device that were measured, now or before
-  int32_t measured;  // of which since it was opened
+  int32_t measured;  // of them, those since the device was opened
   uint64_t hits;     // kernels that were made for shapes whose fastest way was known, and for those whose was not
   uint64_t misses;
   double seconds;  // that measuring took since the device was opened
@@ -234,8 +234,8 @@ struct Backend {
   void (*free)(Device* device, Stream* stream, void* pointer);
   // Keeps nothing for later; optional (null: `free` does so).
   void (*free_unpooled)(Device* device, Stream* stream, void* pointer);
-  // Copies on the stream. Where the host's memory is pinned, the call does not wait, and the memory must stay as it is
-  // (copy_to_device), or is filled (copy_to_host), until the stream has come so far. Where it is not, it may be written
+  // Copies on the stream. If the host's memory is pinned, the call does not wait, and the memory must stay unchanged
+  // (copy_to_device), or is filled (copy_to_host), until the stream has come so far. Other memory may be written
   // again (copy_to_device), or is filled (copy_to_host), on return.
   Status (*copy_to_device)(Device* device, Stream* stream, void* target, const void* host, size_t bytes);
   Status (*copy_to_host)(Device* device, Stream* stream, void* host, const void* source, size_t bytes);
@@ -253,9 +253,9 @@ struct Backend {
   Status (*reserve)(Device* device, MemoryKind kind, size_t bytes);
   Status (*trim)(Device* device, MemoryKind kind, size_t* bytes);
 
-  // Optional (all null, or kUnsupported from reserve_range: such memory is allocated whole). A range of addresses for
-  // `bytes`, whose memory comes by need: after extend_range its first `bytes` have memory, of which what was there
-  // before keeps its contents. kOutOfMemory: the range is as it was. release_range waits for the compute stream; no
+  // Optional (all null, or kUnsupported from reserve_range: such memory is allocated whole). reserve_range
+  // reserves addresses only; extend_range backs the first `bytes` with memory, where earlier contents
+  // stay. kOutOfMemory: the range is as it was. release_range waits for the compute stream; no
   // other work that uses the range is under way.
   Status (*reserve_range)(Device* device, size_t bytes, void** range);
   Status (*extend_range)(Device* device, void* range, size_t bytes);
@@ -279,14 +279,14 @@ struct Backend {
   // src/backend/doctor/device_checks.cc; kUnsupported where this backend does not have it.
   Status (*run_check)(int32_t index, const char* id, CheckResult* result);
 
-  // Optional (all null: there is one way for each shape). What Tuning is about; `number` counts what was measured
+  // Optional (all null: there is one way for each shape). The results of Tuning; `number` counts shapes measured
   // since the device was opened.
   Status (*tuning_facts)(Device* device, TuningFacts* facts);
   Status (*measured_shape)(Device* device, int32_t number, MeasuredShape* shape);
   // Replaces the options that the device was opened with, for kernels that are found from now on; what another file
   // holds is known then, besides what was measured since the device was opened, which is put into that file.
   Status (*set_tuning)(Device* device, const TuningOptions* options);
-  // Forgets what is known, and the counts; the file stays as it is.
+  // Forgets what is known, and the counts; the file stays unchanged.
   Status (*forget_tuning)(Device* device);
 
   // Optional (both null: the caller stages copies). Copies from memory of one device to that of another of this
@@ -308,7 +308,7 @@ struct Backend {
   Status (*all_gather)(Group* group, Stream* const* streams, const void* const* sources, void* const* targets,
                        size_t bytes);
 
-  // Optional (null: `synchronize` and `synchronize_event` have to do). The same waits, which end with kCanceled within
+  // Optional (null: `synchronize` and `synchronize_event` have to do). Waits like these that end with kCanceled within
   // 100 ms of `cancel` (may be null) becoming true; the device goes on with its work.
   Status (*await_stream)(Device* device, Stream* stream, const std::atomic<bool>* cancel);
   Status (*await_event)(Device* device, Event* event, const std::atomic<bool>* cancel);

@@ -66,7 +66,7 @@ class Device : public std::enable_shared_from_this<Device> {
   abi::PeerRoute route_from(Device& other);
 
   // A matrix [rows, columns] from host memory, in the arrangement that this device's `linear` reads fastest; its memory
-  // is taken from `block` if there is one. Where that arrangement is the one it has, and the device works in host
+  // is taken from `block` if there is one. If `host` has that arrangement already, and the device works in host
   // memory, it is not copied, and the tensor owns `host` together with the others: a model's weights stay in its file's
   // pages.
   Tensor upload_matrix(DType dtype, int64_t rows, int64_t columns, const std::shared_ptr<const void>& host,
@@ -104,7 +104,7 @@ std::vector<abi::DeviceFacts> list_devices();
 
 // `name`: "auto" (also empty; the environment variable GABBRO_DEVICE replaces it), "gpu" (the best GPU of any vendor),
 // a backend ("cpu", "rocm", also called "hip"), a device id ("cuda:0"), a PCI address ("pci:0000:03:00.0") or an
-// architecture ("gfx1100"); "null" plans without running. Of several devices that a name fits, the best usable one is
+// architecture ("gfx1100"); "null" plans without running. If several devices fit a name, the best usable one is
 // opened. Throws Error kNoDevice that says what is missing, and what to do about it.
 DevicePointer open_device(const std::string& name, const abi::DeviceOptions& options = {});
 

@@ -31,7 +31,7 @@ std::vector<int32_t> encode(const Engine& engine, std::string_view text);
 // Without control tokens; may end within a character. Throws bad_input for an id outside the vocabulary.
 std::string decode(const Engine& engine, std::span<const int32_t> ids);
 
-// How the model's file says that its tokens should be chosen; what it does not say is as in SamplerOptions.
+// The sampling options in the model's file; all others have the defaults of SamplerOptions.
 SamplerOptions default_sampling(const Engine& engine);
 
 }  // namespace gabbro

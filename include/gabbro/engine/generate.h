@@ -47,7 +47,7 @@ struct GenerateResult {
 };
 
 // Makes the session hold `prompt` (reusing the longest common prefix with what it holds), then generates. `on_text`
-// gets whole characters as soon as they are certain. When `cancel` becomes true, returns what there is, with
+// gets whole characters once they are certain. When `cancel` becomes true, returns the result so far, with
 // kCanceled.
 GenerateResult generate(Session& session, std::span<const int32_t> prompt, const GenerateOptions& options,
                         const std::function<void(std::string_view)>& on_text = {},

@@ -1,5 +1,5 @@
-// The sampler chain: from logits to one token. Pure: what it does depends on its options, its seed and the tokens it
-// was told of, on nothing else.
+// The sampler chain: from logits to one token. Pure: its result depends only on its options, its seed and the tokens
+// that it has accepted.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class Sampler {
 
   // One token for logits [V] f32. Throws failed() when no logit is a number.
   int32_t sample(std::span<const float> logits);
-  // The same, but -1 when no logit is a number.
+  // As sample(), but returns -1 when no logit is a number.
   int32_t sample_if_any(std::span<const float> logits);
 
   // The score of the token that was sampled last, for options with top_logprobs >= 0.

@@ -57,9 +57,9 @@ struct LoadOptions {
   // from the file.
   uint64_t memory = 0;
   uint64_t host_memory = 0;
-  bool check_weights = true;  // refuse values that are not numbers, in weights that loading reads anyway
-  std::string quantize;       // plain weights to this file type, "q4_k_m", while loading; empty: as they are
-  std::vector<AdapterOption> adapters{};                      // that are applied together
+  bool check_weights = true;              // refuse values that are not numbers, in weights that loading reads anyway
+  std::string quantize;                   // plain weights to this file type, "q4_k_m", while loading; empty: unchanged
+  std::vector<AdapterOption> adapters{};  // that are applied together
   std::shared_ptr<const text::ChatTemplate> chat_template{};  // in place of the file's own; null: none
   std::function<void(double)> progress{};         // called with the fraction of the weights that is loaded, 0..1
   std::shared_ptr<llm::InputSquares> observer{};  // sees the inputs of all matrices, for an importance matrix
@@ -76,7 +76,7 @@ struct StreamingFacts {
   uint64_t cpu_bytes = 0;            // and which those passes do not move
   double cpu_seconds = 0;            // predicted for them, in a pass of one token
   uint64_t expert_bytes = 0;         // room on the device for experts that are read when a token needs them
-  uint64_t bytes_per_pass = 0;       // weights that each pass over the model moves; of experts those of one token
+  uint64_t bytes_per_pass = 0;       // weights that each pass over the model moves; the experts of one token
   uint64_t file_bytes_per_pass = 0;  // of these, from files
   std::string link;                  // that bounds a pass: "file (io_uring, direct)"
   double bandwidth = 0;              // of it, bytes per second as measured
@@ -125,7 +125,7 @@ class Engine {
   // Throws bad_input for a file that is not a model we can run, naming what is wrong; kNoDevice if the device is
   // missing or has too little memory.
   static std::shared_ptr<Engine> load(const std::string& path, const LoadOptions& options);
-  // The same of an opened model, on a device that is open already (null: the one of the options). It is not needed
+  // Loads an opened model onto an open device (null: the device of the options). `checkpoint` is not needed
   // afterward.
   static std::shared_ptr<Engine> load(const Checkpoint& checkpoint, const LoadOptions& options,
                                       std::shared_ptr<Device> device);
@@ -176,13 +176,13 @@ class Session {
   // 100 ms, and the session holds the tokens it held before the call.
   std::span<const float> append(std::span<const int32_t> tokens, const std::atomic<bool>* cancel = nullptr);
 
-  // The same, but the logits of every one of `tokens`: [tokens, V].
+  // As append(), but returns the logits of each of `tokens`: [tokens, V].
   std::span<const float> append_all_logits(std::span<const int32_t> tokens, const std::atomic<bool>* cancel = nullptr);
 
-  // The same, layer by layer: visit("embed", [T, C]), visit("layers.0", [T, C]) ... and visit("logits", [T, V]) get the
-  // output of each as soon as it is computed, for every chunk of at most 512 tokens again. For finding differences: no
-  // op is fused over the bounds of layers. bad_input for weights that are streamed. `operations` names results
-  // inside of layers that visit gets before each layer's, "layers.0.attn_norm" ...; no op is fused over them either.
+  // As append(), layer by layer: visit("embed", [T, C]), visit("layers.0", [T, C]) ... and visit("logits", [T, V]) get
+  // the output of each once it is computed, for every chunk of at most 512 tokens again. For finding differences: no op
+  // is fused over the bounds of layers. bad_input for weights that are streamed. `operations` names results inside of
+  // layers that visit gets before each layer's, "layers.0.attn_norm" ...; no op is fused over them either.
   // {"all"}: all that the model names.
   using BlockVisitor =
       std::function<void(const std::string& block, std::span<const float> values, std::span<const int64_t> shape)>;

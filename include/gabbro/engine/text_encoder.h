@@ -78,7 +78,7 @@ class TextEncoder {
   // one label; and as above.
   std::vector<float> rerank(const std::string& query, std::span<const std::string> documents,
                             const RerankOptions& options = {});
-  // The same of token ids. Throws bad_input for an id outside the vocabulary, and as above.
+  // As above, from token ids. Throws bad_input for an id outside the vocabulary, and as above.
   std::vector<float> embed_tokens(std::span<const TokenizedText> texts, const EmbedOptions& options = {});
   std::vector<float> score_tokens(std::span<const TokenizedText> pairs, const RerankOptions& options = {});
 

@@ -14,7 +14,7 @@
 namespace gabbro {
 
 // Computes the tensors (all on one device); afterward they have values. Plans are cached by the graph's structure.
-// Intermediates live in the arena and are gone afterward, but for those of a training step that are needed again.
+// Intermediates live in the arena and are gone afterward, except values that a training step needs again.
 void eval(std::span<const Tensor> tensors, const std::atomic<bool>* cancel = nullptr);
 
 // The elements in row-major order, after eval. T is the dtype's C++ type, or an integer of its size for the bits:
@@ -30,7 +30,7 @@ T item(const Tensor& tensor) {
   return to_host<T>(tensor)[0];
 }
 
-// The same elements on another device, after eval; x itself where it is there already. Throws for packed tensors.
+// Copies x to another device, after eval; returns x itself if it is there already. Throws for packed tensors.
 Tensor to_device(const Tensor& x, const DevicePointer& device);
 
 // A tensor whose contents the host may replace in place: the inputs of compiled functions, and states.

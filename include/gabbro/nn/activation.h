@@ -42,7 +42,7 @@ using LogSigmoid = Elementwise<log_sigmoid>;
 using Hardsigmoid = Elementwise<hard_sigmoid>;
 using Hardswish = Elementwise<hard_swish>;
 
-// The same for a function of one more number.
+// A layer of a function with one more number.
 template <class Number, Tensor (*function)(const Tensor&, Number)>
 class ElementwiseBy : public Layer {
  public:

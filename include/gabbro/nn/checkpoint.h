@@ -7,9 +7,9 @@
 #pragma GCC visibility push(default)
 namespace gabbro::nn {
 
-// gabbro::checkpoint, in which the function is given the same random numbers each time that it is called: those of this
-// generator, of which the modules inside were made. Modules that count what they have seen, as batch norm does, see it
-// twice.
+// gabbro::checkpoint, in which the function is given the same random numbers each time that it is called: numbers of
+// this generator, from which the modules inside were made. Modules that count their inputs, as batch norm does, count
+// them twice.
 std::vector<Tensor> checkpoint(const Functions& f, std::span<const Tensor> inputs,
                                const std::shared_ptr<Generator>& generator);
 

@@ -7,8 +7,8 @@
 #pragma GCC visibility push(default)
 namespace gabbro::nn {
 
-// x as it is where `training` is false, or p is 0. The mask has the shape `mask`, which broadcasts to x's. Throws
-// bad_input where p is no probability.
+// x unchanged if `training` is false or p is 0. The mask has the shape `mask`, which broadcasts to x's. Throws
+// bad_input if p is not a probability.
 Tensor dropout(const Tensor& x, double p, bool training, Generator& generator, const Shape& mask);
 
 // Throws bad_input "[op] ..." for numbers outside of [0, 1] and NaN.

@@ -11,7 +11,7 @@
 #pragma GCC visibility push(default)
 namespace gabbro::nn {
 
-// Random keys (ops.h), one after another: key i of a seed is that of stream i, so no two have numbers in common. Of one
+// A sequence of random keys (ops.h): key i of a seed is the key of stream i, so no two have numbers in common. For one
 // thread at a time.
 class Generator {
  public:

@@ -12,7 +12,7 @@ inline Tensor zeros(const Factory& make, const Shape& shape) { return constant(m
 inline Tensor ones(const Factory& make, const Shape& shape) { return constant(make, shape, 1); }
 Tensor uniform(const Factory& make, const Shape& shape, double low = 0, double high = 1);  // [low, high)
 Tensor normal(const Factory& make, const Shape& shape, double mean = 0, double deviation = 1);
-// Normal numbers of which those outside of [low, high] are left out.
+// Normal numbers; numbers outside of [low, high] are left out.
 struct Truncation {
   double mean = 0, deviation = 1, low = -2, high = 2;
 };

@@ -73,7 +73,7 @@ class Bilinear : public Module {
   Tensor bias;    // [O], or undefined
 };
 
-// x as it is.
+// x unchanged.
 class Identity : public Layer {
  public:
   Tensor forward(const Tensor& x) override { return x; }

@@ -33,12 +33,12 @@ class Module : public std::enable_shared_from_this<Module> {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  // Slots of this module, then those of the modules inside; each slot once.
+  // Slots of this module, then of the modules inside; each slot once.
   std::vector<Slot> parameters();
   std::vector<Slot> buffers();
   // All of their tensors: what a training step has to evaluate besides the loss.
   std::vector<Tensor> tensors();
-  // The device of the first of them; null where there is none.
+  // The device of the first tensor; null: the module has no tensors.
   std::shared_ptr<Device> tensor_device() const;
 
   struct Child {
@@ -46,7 +46,7 @@ class Module : public std::enable_shared_from_this<Module> {
     std::shared_ptr<Module> module;
   };
   const std::vector<Child>& children() const { return children_; }
-  // The member of this name that is registered here, and not in a module inside; null where there is none.
+  // The member of this name that is registered here, and not in a module inside; null: no such member.
   Tensor* own_tensor(const std::string& name) const;
 
   // The values under their names, without their histories.
@@ -80,7 +80,7 @@ class Module : public std::enable_shared_from_this<Module> {
   void add_buffer(const Factory& make, std::string name, Tensor& member, Tensor initial);
   // One that is not persistent is missing in state dicts.
   void add_buffer(std::string name, Tensor& member, Tensor value, bool persistent = true);
-  // The same without a member: the tensor lives in the module.
+  // As above, without a member: the tensor lives in the module.
   Tensor& add_parameter(std::string name, Tensor value);
   Tensor& add_buffer(std::string name, Tensor value, bool persistent = true);
   template <class M>
@@ -126,7 +126,7 @@ class Layer : public Module {
   Tensor operator()(const Tensor& x) { return forward(x); }
 };
 
-// Layers one after another, under the names "0", "1", ...
+// Layers in sequence, under the names "0", "1", ...
 class Sequential : public Layer {
  public:
   Sequential(std::initializer_list<std::shared_ptr<Layer>> layers);

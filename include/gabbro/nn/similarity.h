@@ -7,8 +7,8 @@
 #pragma GCC visibility push(default)
 namespace gabbro::nn {
 
-// x / max(|x|, epsilon), with |x| the Euclidean norm along the axis, as torch.nn.functional.normalize. Of integers and
-// bool f32. Throws bad_input "[normalize] ..." for an axis that x does not have.
+// x / max(|x|, epsilon), with |x| the Euclidean norm along the axis, as torch.nn.functional.normalize. Integers and
+// bool give f32. Throws bad_input "[normalize] ..." for an axis that x does not have.
 Tensor normalize(const Tensor& x, int64_t axis = 1, double epsilon = 1e-12);
 
 // The cosine of the angle between x1 and x2 along the axis, which leaves; shapes broadcast. A norm below epsilon counts

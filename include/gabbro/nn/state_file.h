@@ -17,7 +17,7 @@ void save_state(const std::string& path, const StateDict& state,
                 const std::map<std::string, std::string>& metadata = {});
 
 void save(const std::string& path, const Module& module);
-// On the device of the module's tensors. Errors are those of load_state_dict, with the file's name.
+// On the device of the module's tensors. Throws the errors of load_state_dict, with the file's name.
 void load(const std::string& path, Module& module, bool strict = true);
 
 }  // namespace gabbro::nn

@@ -47,7 +47,7 @@ class TransformerEncoder : public Module {
   std::shared_ptr<LayerNorm> norm;  // or null
 };
 
-// The same with attention to `memory`, what an encoder gave, between the two.
+// An encoder layer with attention to `memory`, the output of an encoder, between its two blocks.
 class TransformerDecoderLayer : public Module {
  public:
   TransformerDecoderLayer(const Factory& make, const TransformerLayerOptions& options);

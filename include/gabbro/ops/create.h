@@ -41,7 +41,7 @@ Tensor tensor(const DevicePointer& device, std::initializer_list<T> values, cons
   return from_host(device, dtype_of<T>(), shape, std::as_bytes(std::span(values.begin(), values.size())));
 }
 
-// By a rule, of any plain dtype; integers are held within their range, and an i64 has a whole start and step.
+// Values by a rule, in any plain dtype; integers are held within their range, and an i64 has a whole start and step.
 Tensor iota(const DevicePointer& device, int64_t count, DType dtype, double start = 0,
             double step = 1);                                                        // [count]
 Tensor scalar(const DevicePointer& device, double value, DType dtype = DType::f32);  // [1]

@@ -1,4 +1,4 @@
-// Elementwise functions and operators. Of two tensors the shapes broadcast as NumPy's do; where they do not, bad_input
+// Elementwise functions and operators. The shapes of two tensors broadcast as in NumPy; if they cannot, bad_input
 // "[name] ..." names both. f16 and bf16 are computed in f32 and rounded once.
 #pragma once
 
@@ -46,13 +46,13 @@ Tensor isnan(const Tensor& x);
 Tensor isinf(const Tensor& x);
 Tensor isfinite(const Tensor& x);
 
-// Binary ones meet in one dtype (promotion.h) and broadcast as NumPy does. Integers wrap around. Of two bool, add and
+// Binary ones meet in one dtype (promotion.h) and broadcast as NumPy does. Integers wrap around. For two bool, add and
 // maximum are logical_or, mul and minimum logical_and. Comparisons give bool.
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor sub(const Tensor& a, const Tensor& b);
 Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);  // a fraction, also of integers
-// Rounded down, and what is left, with the sign of b; rounded toward zero. Of integers by zero: 0.
+// Quotient rounded down, its remainder with the sign of b, quotient rounded toward zero. Integers by zero give 0.
 Tensor floor_divide(const Tensor& a, const Tensor& b);
 Tensor remainder(const Tensor& a, const Tensor& b);
 Tensor trunc_divide(const Tensor& a, const Tensor& b);

@@ -23,7 +23,7 @@ struct GradientOptions {
 std::vector<Tensor> gradients(const Tensor& output, std::span<const Tensor> inputs,
                               const GradientOptions& options = {});
 
-// Adds the gradients of all leaves that the output depends on to what they have (`gradient_of`), and frees the output's
+// Adds the gradients of all leaves that the output depends on to their `gradient_of`, and frees the output's
 // history unless `keep_history`. They stay until clear_gradient, or zero_grad of a module or an optimizer.
 struct BackwardOptions {
   Tensor seed{};
@@ -46,12 +46,12 @@ struct ValueAndGradients {
 using Function = std::function<Tensor(std::span<const Tensor>)>;
 ValueAndGradients value_and_grad(const Function& f, std::span<const Tensor> inputs);
 
-// f(inputs), of which only the inputs are kept for the gradient: backwards f is computed once more. Tensors that f
+// f(inputs); only the inputs are retained for the gradient: the backward pass computes f once more. Tensors that f
 // captures have gradients like the inputs. f must do the same each time, so random keys have to come from outside.
 using Functions = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 std::vector<Tensor> checkpoint(const Functions& f, std::span<const Tensor> inputs);
 
-// The same values without a history. A view.
+// A view of x without a history.
 Tensor detach(const Tensor& x);
 
 }  // namespace gabbro

@@ -10,8 +10,8 @@
 namespace gabbro {
 
 // Images x [N, C, ...] with one, two or three spatial axes, of f32, f16 or bf16; computed in f32. Numbers for the axes
-// are one for all of them, or one for each. What an op's window sees of x begins at o · stride - padding for output o,
-// and goes on in steps of `dilation`; a window that does not fit in the padded x is refused.
+// are one for all of them, or one for each. An op's window on x begins at o · stride - padding for output o
+// and has steps of `dilation`; a window that does not fit in the padded x is refused.
 struct ConvOptions {
   std::vector<int64_t> stride{1}, padding{0}, dilation{1};
   int64_t groups = 1;

@@ -16,8 +16,8 @@ Tensor gather(const Tensor& x, const Tensor& indices);  // rows: x [R, ...], i32
 Tensor take_along_axis(const Tensor& x, const Tensor& indices, int64_t axis = -1);
 Tensor take(const Tensor& x, const Tensor& indices, int64_t axis = 0);  // indices' axes replace the axis
 // x with values[..., k, ...] added where indices[..., k, ...] says along an axis; indices and values have one shape.
-// And x [R, ...] with rows values [K, ...] added to rows indices [K]. Of f32, i32, and f16, bf16 by
-// f32. Added in the order of k: the same bits every time.
+// And x [R, ...] with rows values [K, ...] added to rows indices [K]. Takes f32, i32, and f16, bf16 in
+// f32. Terms are added in the order of k: the same bits every time.
 Tensor scatter_add(const Tensor& x, const Tensor& indices, const Tensor& values, int64_t axis = -1);
 Tensor index_add(const Tensor& x, const Tensor& indices, const Tensor& values);
 // x with values[..., k, ...] where indices[..., k, ...] says along an axis; of equal indices the last counts.

@@ -1,5 +1,5 @@
 // Functions of neural networks: activations, products with weights, normalizations, rotary embeddings. Letters of
-// shapes are those of docs/words.md.
+// shapes are explained in docs/words.md.
 #pragma once
 
 #include "gabbro/tensor/tensor.h"
@@ -20,7 +20,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, float epsilon);
 
 // y = (x - mean) / sqrt(variance + epsilon) · weight + bias, of x in f32, f16 or bf16; computed in f32. weight and bias
 // are of f32 or of x's dtype, and may be left out (undefined).
-// layer_norm: over x's last axes, which are those of weight and bias; the last one where both are left out.
+// layer_norm: over x's last axes, the axes of weight and bias; the last axis if both are left out.
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, float epsilon);
 // group_norm: x [N, C, ...], over C / groups channels together with all axes after; weight, bias [C].
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, float epsilon);
@@ -30,7 +30,7 @@ struct BatchNorm {
   float epsilon = 1e-5f;
 };
 Tensor batch_norm(const Tensor& x, const BatchNorm& norm);
-// The same with the moments of this batch, and the running ones moved toward them by `momentum` (the variance as
+// Batch norm with the moments of this batch; moves the running ones toward them by `momentum` (the variance as
 // var(x) with correction 1, as PyTorch has it).
 struct TrainedBatchNorm {
   Tensor y, running_mean, running_variance;

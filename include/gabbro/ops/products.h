@@ -1,5 +1,5 @@
 // Products of tensors: matrices, sums of products over named axes, attention. All meet in one dtype (promotion.h); f16
-// and bf16 are multiplied in f32. Those other than matmul are made of permutes, reshapes, matmuls and reductions.
+// and bf16 are multiplied in f32. All but matmul are made of permutes, reshapes, matmuls and reductions.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 namespace gabbro {
 
 // [..., M, K] × [..., K, N] -> [..., M, N], with batch axes that broadcast; a vector is a row on the left and a column
-// on the right, as in NumPy. Of any number.
+// on the right, as in NumPy. Takes any dtype of numbers.
 Tensor matmul(const Tensor& a, const Tensor& b);
 
 // Einstein's notation as numpy.einsum has it: "bhqd,bhkd->bhqk", letters of either case, "..." for axes that broadcast,
@@ -37,7 +37,7 @@ struct DotProductAttention {
 };
 // softmax(q·kᵀ · scale + mask)·v (Vaswani et al. 2017), as torch.nn.functional's scaled_dot_product_attention: q [...,
 // H, L, D], k [..., G, S, D], v [..., G, S, E] -> [..., H, L, E]; H is a multiple of G, and head h reads head h /
-// (H/G). A query that sees nothing gives zeros. Of halves the scores are never written down where the device has a
+// (H/G). A query that sees nothing gives zeros. With f16 and bf16 the scores are not stored if the device has a
 // kernel for it.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const DotProductAttention& options = {});

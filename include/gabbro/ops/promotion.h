@@ -1,5 +1,5 @@
-// Dtype promotion: the one place that defines it. The rules are those of the Python array API standard
-// (2024.12, "Type promotion rules"), and of PyTorch where the standard is silent.
+// Dtype promotion: the one place that defines it. It follows the Python array API standard
+// (2024.12, "Type promotion rules"), and PyTorch where the standard is silent.
 //
 // - Two tensors of one kind (integers, or floats) meet in the smallest dtype that holds both: u8 and i8 in i16, f16 and
 //   bf16 in f32.

@@ -34,7 +34,7 @@ class Compiled {
   std::vector<Tensor> operator()(const std::atomic<bool>* cancel = nullptr);
   // With these for the inputs: of their shapes, dtypes and strides, and with values; else throws bad_input.
   std::vector<Tensor> operator()(std::span<const Tensor> inputs, const std::atomic<bool>* cancel = nullptr);
-  // The same for a small graph on an idle device; else nothing, and nothing is done.
+  // Runs a small graph on an idle device; else returns nothing and does nothing.
   std::optional<std::vector<Tensor>> try_run_inline(std::span<const Tensor> inputs);
   // Whether this one has a value, and the spec, device and strides that input `number` had in the trace.
   bool takes(size_t number, const Tensor& input) const;

@@ -12,7 +12,7 @@ struct LossScalerOptions {
 };
 
 // As torch.amp.GradScaler, but nothing is read back: the scale is a tensor, and a step with a gradient that is infinite
-// or NaN leaves everything as it is by selecting in the same plan.
+// or NaN leaves everything unchanged by selecting in the same plan.
 //   backward(scaler.scaled(loss)); scaler.unscale(optimizer); clip...; scaler.step(optimizer); scaler.update();
 // Then evaluate() with scaler.tensors().
 class LossScaler {

@@ -21,7 +21,7 @@ struct ParameterGroup {
 };
 
 struct StepOptions {
-  // bool (): where it is true, the step leaves parameters and states as they are (loss_scaler.h).
+  // bool (): if true, the step leaves parameters and states unchanged (loss_scaler.h).
   Tensor skip{};
 };
 

@@ -1,5 +1,5 @@
-// Learning rates as functions of the step, and what sets them. The formulas are those of torch.optim.lr_scheduler; a
-// step is whatever the caller counts, epochs or batches.
+// Learning rates as functions of the step, and the scheduler that sets them, with the formulas of
+// torch.optim.lr_scheduler. A step is an epoch or a batch, as the caller counts.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ Schedule exponential(double factor);
 Schedule polynomial(int64_t steps, double power = 1);
 // Half a cosine from base down to `least` (Loshchilov & Hutter 2017), and up again if it goes on.
 Schedule cosine(int64_t steps, double least = 0);
-// The same again and again, each time `growth` times as long.
+// Cosines that repeat, each `growth` times as long as the one before.
 Schedule cosine_restarts(int64_t steps, int64_t growth = 1, double least = 0);
 
 struct OneCycle {
@@ -37,7 +37,7 @@ Schedule one_cycle(const OneCycle& options);
 // Schedule i ends where milestone i is, and the next begins there at its step 0.
 Schedule sequential(std::vector<Schedule> schedules, std::vector<int64_t> milestones);
 
-// Sets an optimizer's rates, at once those of step 0.
+// Sets an optimizer's rates; the constructor sets the rates of step 0.
 class Scheduler {
  public:
   Scheduler(Optimizer& optimizer, Schedule schedule);
