@@ -396,7 +396,7 @@ GPU_FUNCTION inline void attend(const AttentionArgs& a, const OfHeads* q, const 
     merge_splits<max_dim, kBlockHeads, static_cast<int>(kAttentionThreads)>(a, row, heads, keys.splits);
 }
 
-// The queries of the block's heads, into its memory; those of heads that it does not have are zeros.
+// Copies the queries of the block's heads to its memory, with zeros for heads that it does not have.
 template <int max_dim, class Element>
 GPU_FUNCTION inline void keep_queries(const AttentionArgs& a, const BlockHeads& heads, OfHeads* q,
                                       const Element& element) {
@@ -421,8 +421,8 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
   attend<type, max_dim>(a, q, heads, sequence, keys, {nullptr, nullptr});
 }
 
-// The same of a token whose key and value are not in the cache yet. Each block rotates and rounds them for itself; one
-// block of a KV head's stores them in the cache, for later launches.
+// Attention for a token whose key and value are not in the cache yet. Each block rotates and rounds them for itself;
+// one block of a KV head's stores them in the cache, for later launches.
 template <KvType type, int max_dim>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   GPU_SHARED(OfHeads, q, max_dim);

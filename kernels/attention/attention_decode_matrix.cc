@@ -1,9 +1,9 @@
 // Causal attention of few tokens over the paged cache on matrix cores: a block has a token, up to kMatrixHeads heads
-// that share a KV head, and a split of the keys, of which tiles are always in flight. Each wave has every fourth group
+// that share a KV head, and a split of the keys; tiles of it are always in flight. Each wave has every fourth group
 // of 16 keys, with a separate maximum, sum and output; the waves' results are merged at the end.
 //
 // A tile of a GEMM has 16 rows and eight heads fill half of them: rows 8-15 hold the f16 residual of the queries and of
-// the probabilities, so that results are those of f32.
+// the probabilities, so that results are as exact as in f32.
 #include "kernels/attention/attention_splits.h"
 #include "kernels/attention/cache_tiles.h"
 
@@ -16,7 +16,7 @@ inline constexpr int kWaves = kTileKeys / static_cast<int>(kTile);
 inline constexpr int kThreads = kWaves * static_cast<int>(kWave);
 static_assert(kMatrixHeads == static_cast<int>(kTile) / 2);
 
-// Parts of tiles that the block's memory holds: those of a tile's keys come before those of its values. Two are under
+// Parts of tiles in the block's memory: a tile's keys come before its values. Two are under
 // way while one is worked on: where copies pass through registers, there; else in the block's memory.
 inline constexpr int kSlots = kCopiesPassRegisters ? 3 : 2;
 
@@ -55,7 +55,7 @@ struct BlockMemory {
 };
 
 // Element d of the heads that a thread keeps, every kStep'th, as it is stored. All are loaded before the first is used
-// or written to the block's memory, so that they arrive together (8 heads one after the other took 5 µs on an H200).
+// or written to the block's memory, so that they arrive together (8 heads in sequence took 5 µs on an H200).
 template <int dim>
 struct QueryElements {
   static constexpr int kStep = kThreads / dim;
@@ -278,7 +278,7 @@ class KeySplit {
     tiles_.select(sequence, {max_of(keys.first, from_), to_});
     send(0, 0);
   }
-  // Sends for the others that there is room for. What is loaded before does not queue behind them: queries of 64
+  // Requests the other parts that there is room for. Earlier loads do not queue after them: queries of 64
   // sequences arrive 1 us sooner on an H200.
   GPU_FUNCTION void send_more() {
 #pragma unroll
@@ -407,9 +407,9 @@ GPU_FUNCTION inline void attention(const AttentionArgs& a) {
 inline constexpr int kCompactParts = 2;
 using CompactMemory = BlockMemory<128, kCompactParts>;
 
-// The same of a token whose key and value are not in the cache yet. Each block rotates and rounds them for itself; one
-// block of a KV head's stores them in the cache, for later launches.
-// Splits of a cluster exchange their results faster, so that they may have fewer keys.
+// Attention for a token whose key and value are not in the cache yet. Each block rotates and rounds them for itself;
+// one block of a KV head's stores them in the cache, for later launches. Splits of a cluster exchange their results
+// faster, so that they may have fewer keys.
 template <int dim, bool cluster, int parts = 1>
 GPU_FUNCTION inline void attention_step(const AttentionStepArgs& step) {
   constexpr i32 kLeastKeys = cluster ? kTileKeys : kMatrixShareKeys;

@@ -212,8 +212,8 @@ GPU_FUNCTION inline void for_outputs(const DenseAttentionArgs& a, i32 count, con
   }
 }
 
-// Results of the wave's rows, of which the block's first has number `first` among all, and `count` are there: outputs,
-// or this share's part of them. `factor` times a score is a logarithm to the base 2.
+// Results of the wave's rows; `first` is the number of the block's first row, and `count` rows exist: outputs,
+// or the partial ones of this split. `factor` times a score is a logarithm to the base 2.
 template <class T, class L>
 GPU_FUNCTION inline void store_rows(const DenseAttentionArgs& a, i64 first, i32 count, float factor,
                                     QueryRows<L>& rows) {

@@ -40,7 +40,7 @@ struct DenseAttentionArgs {
   i32 keys;         // S
   i32 dim;          // D
   i32 causal;       // query l sees keys 0 .. l
-  i32 loose;        // D is no multiple of 8, or not all rows of q, k and v begin at multiples of 16 bytes
+  i32 loose;        // D is not a multiple of 8, or not all rows of q, k and v begin at multiples of 16 bytes
   i32 splits;       // that the keys are dealt out to
   float scale;      // over 0
 };

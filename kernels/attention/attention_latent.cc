@@ -1,4 +1,4 @@
-// Causal attention over latents: a block has a token, some heads and a split of the keys, of which it holds a tile at a
+// Causal attention over latents: a block has a token, some heads and a split of the keys; it holds one tile at a
 // time for all of its heads. Some threads have a score of a head and a key, a part of D each; then every thread has
 // some elements of the values, for all heads.
 #include "kernels/attention/attention_latent.h"

@@ -1,4 +1,4 @@
-// Rows of queries of attention on matrix cores (FlashAttention-2, Dao 2023): a block has some, of which each wave has
+// Rows of queries of attention on matrix cores (FlashAttention-2, Dao 2023): a block has some, and each wave has
 // its own, with a running maximum and sum. They walk over tiles of keys and values in the block's memory; scores never
 // leave the registers.
 #pragma once

@@ -38,7 +38,7 @@ GPU_FUNCTION inline Keys keys_of(const AttentionArgs& a, i32 position, i32 end) 
   return keys;
 }
 
-// The same of a token at `position` of a sequence, of which the cache has the keys up to `end`; none where the table
+// Keys of a token at `position` of a sequence with keys up to `end` in the cache; none if the table
 // does not know the position.
 template <i32 least_keys, i32 aligned>
 GPU_FUNCTION inline Keys known_keys(const AttentionArgs& a, bool known, i32 position, i32 end) {

@@ -7,7 +7,7 @@ namespace gabbro::gpu {
 
 inline constexpr int kScaleGroup = 32;  // elements of D that share a scale in a cache of i8 or u4
 
-// Elements of a cache. u4: two in a byte, of which the low four bits are element i of a group of 32 and the high ones
+// Elements of a cache. u4: two in a byte: the low four bits are element i of a group of 32 and the high ones
 // element i + 16; a code is 8 more than the element divided by its scale.
 enum class KvType : i32 { kF16, kI8, kF32, kBf16, kU4 };
 constexpr bool has_scales(KvType type) { return type == KvType::kI8 || type == KvType::kU4; }
@@ -88,7 +88,7 @@ constexpr i32 decode_parts(i64 group, i64 block_heads) {
 }
 
 // Causal attention, grid (T, G·decode_parts(H/G), splits): where there are few blocks otherwise, the keys are dealt out
-// to several, the last of which puts their results together.
+// to several; the last one merges their results.
 struct AttentionArgs {
   HeadsView q;
   KvSide keys;
@@ -110,7 +110,7 @@ struct AttentionArgs {
   float scale;
   float softcap;
   i32 tokens;
-  // Whether keys, values, table, sequence, positions and the frequencies of a rotation are as they are now when the
+  // Whether keys, values, table, sequence, positions and the frequencies of a rotation stay unchanged until the
   // launches ahead have ended: then they are read before that.
   bool settled;
 };

@@ -1,4 +1,4 @@
-// Conversion between plain dtypes; the rules are those of cast.h.
+// Conversion between plain dtypes, by the rules of cast.h.
 #include "kernels/elementwise/cast.h"
 
 #include "kernels/elementwise/strided_access.h"

@@ -92,7 +92,7 @@ struct Sign {
   GPU_FUNCTION static float of(float x) { return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x; }  // 0 of -0; a NaN stays
 };
 
-// By rational approximations that meet at 0.92, within 1 unit in the last place (every 2^-11 of ±5, against double).
+// Rational approximations that meet at 0.92, within 1 unit in the last place (every 2^-11 of ±5, against double).
 struct Erf {
   GPU_FUNCTION static float of(float x) {
     const float t = abs(x), s = x * x;
@@ -256,7 +256,7 @@ struct BitwiseXor {
     return static_cast<T>(a ^ b);
   }
 };
-// By a negative number of bits, or by all of them, nothing is left but the sign.
+// A negative shift, or one by all bits, leaves only the sign.
 template <class T>
 GPU_FUNCTION inline bool shifts_within(T bits) {
   return bits >= 0 && bits < static_cast<T>(sizeof(T) * 8);

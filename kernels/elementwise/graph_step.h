@@ -5,7 +5,7 @@
 
 namespace gabbro::gpu {
 
-inline constexpr u32 kGraphStepElements = 64;  // of `from` and `to`: those of one block
+inline constexpr u32 kGraphStepElements = 64;  // of `from` and `to`, for one block
 
 // to[i] = from[i] * kGraphStepFactor + *word, modulo 2^32.
 inline constexpr u32 kGraphStepFactor = 1664525;

@@ -141,7 +141,7 @@ GPU_FUNCTION inline bool wave_any(bool is) { return __any_sync(0xffffffff, is); 
 // sum + the dot product of four signed bytes each.
 GPU_FUNCTION inline i32 dot4(i32 a, i32 b, i32 sum) { return __dp4a(a, b, sum); }
 
-// Four bytes of the eight of `low` and `high`, of which each byte of `indices` (0 to 7) names one.
+// Four of the eight bytes of `low` and `high`; each byte of `indices` (0 to 7) names one.
 GPU_FUNCTION inline u32 select_bytes(u32 low, u32 high, u32 indices) {
   const u32 pairs = indices | indices >> 4;  // nibbles 0 and 1, 4 and 5
   return __byte_perm(low, high, __byte_perm(pairs, 0, 0x4420));
@@ -149,7 +149,7 @@ GPU_FUNCTION inline u32 select_bytes(u32 low, u32 high, u32 indices) {
 
 GPU_FUNCTION inline float bits_to_float(u32 bits) { return __uint_as_float(bits); }
 GPU_FUNCTION inline u32 float_to_bits(float x) { return __float_as_uint(x); }
-// By the instructions themselves: nvrtc may be installed without CUDA's headers.
+// Written as instructions: nvrtc may be installed without CUDA's headers.
 GPU_FUNCTION inline float to_float(Half x) {
   float y;
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));

@@ -9,7 +9,7 @@ namespace gabbro::gpu::GABBRO_GPU {
 #define GABBRO_COPIES_PASS_REGISTERS
 inline constexpr bool kCopiesPassRegisters = true;
 inline constexpr bool kLoadsTranspose = true;
-GPU_FUNCTION inline void hold_loads() {}  // loads are volatile as it is
+GPU_FUNCTION inline void hold_loads() {}  // loads are volatile already
 
 // Words as ldmatrix gives them: rows 0-7 of k 0-7, rows 8-15 of k 0-7, and both of k 8-15.
 struct Fragment {
@@ -66,7 +66,7 @@ GPU_FUNCTION inline Columns load_transposed(const Half* tile, u32 pitch) {
   return f;
 }
 
-// Elements 4q to 4q + 3 of k are those of lane q of four.
+// Lane q of four has elements 4q to 4q + 3 of k.
 inline constexpr int kLaneRows = 2, kLaneDepth = 4, kDepthLanes = 4;
 GPU_FUNCTION inline u32 lane_row(int i) { return lane() / 4 + static_cast<u32>(i) * 8; }
 GPU_FUNCTION inline u32 lane_part() { return lane() % 4; }
@@ -171,7 +171,7 @@ GPU_FUNCTION inline u64 together_columns(const Half* tiles) {
   constexpr u64 kHalfOfK = columns / 8 * 128, kNextTile = 128;
   return (shared_address(tiles) & 0x3ffff) >> 4 | (kHalfOfK >> 4) << 16 | (kNextTile >> 4) << 32;
 }
-// sums += a · columnsᵀ, f16; a lane's sums are those of columns / 16 Accumulators.
+// sums += a · columnsᵀ, f16; a lane has the sums of columns / 16 Accumulators.
 template <int columns>
 GPU_FUNCTION inline void multiply_together(const Fragment& a, u64 tiles, float* sums);
 template <>
@@ -236,12 +236,12 @@ GPU_FUNCTION inline void show_together() { asm volatile("fence.proxy.async.share
 struct CopyBarrier {
   u64 word;
 };
-// By one thread, before show_barriers() and the block's barrier; a group has `arrivals`.
+// Called by one thread, before show_barriers() and the block's barrier; a group has `arrivals`.
 GPU_FUNCTION inline void begin_barrier(CopyBarrier& to, u32 arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&to)), "r"(arrivals) : "memory");
 }
 GPU_FUNCTION inline void show_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-// By a wave, one arrival: what its lanes have read may be overwritten.
+// Called by a wave, one arrival: data that its lanes have read may be overwritten.
 GPU_FUNCTION inline void arrive(CopyBarrier& at) {
   __syncwarp();
   if (lane() == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&at)) : "memory");
@@ -251,7 +251,7 @@ GPU_FUNCTION inline void expect_bytes(CopyBarrier& of, u32 bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&of)), "r"(bytes)
                : "memory");
 }
-// By one thread; addresses and bytes are multiples of 16.
+// Called by one thread; addresses and bytes are multiples of 16.
 GPU_FUNCTION inline void begin_bulk_copy(CopyBarrier& of, void* to, const void* from, u32 bytes) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                    shared_address(to)),

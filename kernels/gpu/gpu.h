@@ -11,11 +11,11 @@
 // Memory of a block: GPU_SHARED(type, name, count), at the top of a function; it begins at a multiple of 16 bytes. Up
 // to 48 KB in all; a kernel that wants more (up to 64 KB on AMD, 99 KB on NVIDIA) is instantiated by
 //   GPU_MEMORY_KERNEL(name, threads, Memory, Args, function)
-// (or GPU_EARLY_MEMORY_KERNEL) and finds one object of the type Memory by block_memory<Memory>(). Of
+// (or GPU_EARLY_MEMORY_KERNEL) and finds one object of the type Memory by block_memory<Memory>(). With
 //   GPU_EARLY_BLOCKS_KERNEL(name, threads, blocks, Memory, Args, function)
 // the compiler leaves registers for that number of blocks on an NVIDIA multiprocessor.
 //
-// Blocks of a launch exchange what they have stored by counting each other:
+// Blocks of a launch exchange stored data by counting each other:
 //   release_block()        by all threads, which includes a barrier; then thread 0 counts the block by an atomic
 //   acquire_for_block()    by thread 0, once it has seen the others' counts, before the next barrier
 //   acquire()              by all threads after that barrier; then load_shared_result() reads what the others stored
@@ -24,7 +24,7 @@
 // If GABBRO_CLUSTERS is defined, the blocks along z of a launch may be a cluster, which run at the same time and read
 // each other's memory (CUDA, from compute capability 9.0 on):
 //   cluster_blocks()            their number, 1 without clusters
-//   cluster_barrier()           of all their threads, or in two parts: cluster_arrive(), cluster_wait(). What they have
+//   cluster_barrier()           of all their threads, or in two parts: cluster_arrive(), cluster_wait(). Data
 //                               written to their own block's memory is there then, and nothing else
 //   leave_cluster()             at the end: until the others have read this block's memory
 //   of_block(p, z)              where that block has what this one has at p

@@ -103,7 +103,7 @@ GPU_FUNCTION inline i32 dot4(i32 a, i32 b, i32 sum) {
 #endif
 }
 
-// Four bytes of the eight of `low` and `high`, of which each byte of `indices` (0 to 7) names one.
+// Four of the eight bytes of `low` and `high`; each byte of `indices` (0 to 7) names one.
 GPU_FUNCTION inline u32 select_bytes(u32 low, u32 high, u32 indices) {
   return __builtin_amdgcn_perm(high, low, indices);
 }

@@ -143,7 +143,7 @@ GPU_FUNCTION inline Sums product(const Fragment& first, const Fragment& second, 
     return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32(a, b, before);
 #elif defined(__GFX12__)
     return __builtin_amdgcn_wmma_f32_16x16x16_bf16_w32_gfx12(a, b, before);
-#elif defined(__gfx908__)  // of eight k, in whichever order, as long as it is the same of both
+#elif defined(__gfx908__)  // eight k, in any order that both factors share
     return __builtin_amdgcn_mfma_f32_16x16x8bf16(
         a.zw, b.zw, __builtin_amdgcn_mfma_f32_16x16x8bf16(a.xy, b.xy, before, 0, 0, 0), 0, 0, 0);
 #else

@@ -4,7 +4,7 @@
 // The layout of a fragment depends on the target; that of an accumulator is known:
 //   Accumulator::kCount         sums of a lane
 //   row_of(i), column_of(i)     position of this lane's sum i in the tile
-//   kRowSlots, row_slot(i)      number of rows of which a lane has sums, and which of them sum i belongs to
+//   kRowSlots, row_slot(i)      number of rows that a lane has sums of, and the one that sum i belongs to
 //   kColumnPairs                whether sums 2i and 2i + 1 are adjacent, the first in an even column
 //   row_max(x), row_sum(x)      over the lanes that have sums of the same rows
 //   add_row_pairs(sums)         adds row r + 8 to row r, and row r to row r + 8

@@ -22,7 +22,7 @@ GPU_FUNCTION inline i64 position_of(const IndexCheck& check, i64 index) {
   return index < 0 ? index + check.size : index;
 }
 
-// The same; an index that is out of range is reported.
+// As above; reports an index that is out of range.
 GPU_FUNCTION inline i64 checked_position(const IndexCheck& check, i64 index) {
   const i64 position = position_of(check, index);
   if (position < 0 && index != check.ignored) report_index(check, index);

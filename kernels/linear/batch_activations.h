@@ -18,7 +18,7 @@ class CopiedActivations {
   GPU_FUNCTION void begin_splits(bool) {}
   GPU_FUNCTION void end_splits(bool) {}
   GPU_FUNCTION void sync_scales() {}
-  // By which a split's sums of the tile's token are multiplied, and by which those of all splits.
+  // Factors of the tile's token: for the sums of a split, and for the sums of all splits.
   GPU_FUNCTION float split_scale(i32 token) const { return scales()[token]; }
   GPU_FUNCTION float scale(i32) const { return 1; }
 
@@ -47,7 +47,7 @@ class CopiedActivations {
   i32 token_;
 };
 
-// Steps of the activations, which memory has one after the other.
+// Steps of the activations, consecutive in memory.
 #ifdef GABBRO_BULK_COPIES
 template <int tile_tokens>
 class BulkCopies : public CopiedActivations<tile_tokens> {
@@ -59,7 +59,7 @@ class BulkCopies : public CopiedActivations<tile_tokens> {
 
  protected:
   GPU_FUNCTION static auto& memory() { return block_memory<BatchMemory<tile_tokens>>(); }
-  // By one thread, `count` steps from `step` on, the first of them to `to`.
+  // Called by one thread: copies steps [step, step + count) to `to`.
   GPU_FUNCTION void send(CopyBarrier& landed, BatchStep<tile_tokens>* to, i32 step, i32 count) const {
     constexpr u32 kStepBytes = sizeof(BatchStep<tile_tokens>);
     expect_bytes(landed, static_cast<u32>(count) * kStepBytes);
@@ -137,7 +137,7 @@ class StageCopies : public BulkCopies<tile_tokens> {
     }
     barrier();
   }
-  // Those of a stage from `step` on, but for what is at `end` or past it.
+  // Copies the steps of a stage from `step` on that are before `end`.
   GPU_FUNCTION void begin(i32 step, i32 end, BatchStage<tile_tokens>& stage) {
     const u32 number = begun_++;
     if (thread_index() == 0 && step < end) this->send(landed_of(number), stage, step, min_of(kStageSteps, end - step));
@@ -162,7 +162,7 @@ class StageCopies : public CopiedActivations<tile_tokens> {
       : CopiedActivations<tile_tokens>(a, token),
         from_(a.f16 + (static_cast<i64>(token) * kStepVectors + thread_index()) * 8),
         step_(static_cast<i64>(a.padded) * kBatchDepth) {}
-  // Those of a stage from `step` on, but for what is at `end` or past it.
+  // Copies the steps of a stage from `step` on that are before `end`.
   GPU_FUNCTION void begin(i32 step, i32 end, BatchStage<tile_tokens>& stage) {
 #pragma unroll
     for (int s = 0; s < kStageSteps; ++s) {
@@ -195,8 +195,8 @@ using StepCopies = StageCopies<tile_tokens>;
 
 // For up to kOwnTokens tokens: no launch comes before. A wave converts every kBatchWaves'th token, a lane neighboring
 // columns of a stage. A stage of a token is multiplied by a power of two, as a row of ConvertRowsArgs is. With an
-// RMSNorm the products are those of x·weight, and 1 / rms(x) comes at the end. What the stages have in the place of the
-// tile's other tokens is multiplied too, and not stored.
+// RMSNorm x·weight is multiplied, and 1 / rms(x) is applied at the end. Values in the stages' slots of the
+// tile's other tokens are multiplied too, and not stored.
 template <bool blocks>
 class OwnActivations {
  public:
@@ -206,7 +206,7 @@ class OwnActivations {
   GPU_FUNCTION OwnActivations(const LinearBatchArgs& a, i32)
       : a_(a), x_(a.x), norm_(a.norm), columns_(a.columns), tokens_(a.tokens) {}
 
-  // Loads those of a stage from `step` on, as zeros what is past K or at `end` or past it.
+  // Loads the steps of a stage from `step` on; elements past K, or of steps from `end` on, are zeros.
   GPU_FUNCTION void begin(i32 step, i32 end, BatchStage<kTokens>& stage) {
     stage_ = stage[0];
     const i32 column = step * kBatchDepth + first_column();
@@ -244,7 +244,7 @@ class OwnActivations {
     }
   }
 
-  // By all threads after the last stage: where there is one split, or before and after the splits' sums are exchanged.
+  // Called by all threads after the last stage: with one split, or before and after the splits' sums are exchanged.
   GPU_FUNCTION void end() {
     if (norm_ == nullptr) return;
     store_squares(memory().factors);
@@ -331,7 +331,7 @@ class OwnActivations {
       if (lane() == 0 && token(t) < tokens_) to[token(t)] = sum;
     }
   }
-  // Those of a split, for the blocks of the same rows.
+  // The activations of a split, for the blocks of the same rows.
   GPU_FUNCTION float* squares_of(i32 split) const {
     return a_.squares + (block_index().x * grid_size().z + static_cast<u32>(split)) * kOwnTokens;
   }

@@ -24,7 +24,7 @@ struct StepPlace {
 GPU_FUNCTION inline StepPlace step_place(i32 column, bool together, bool blocks) {
   const i32 c = column % kBatchDepth;
   if (!together) return {c / 8, c % 8};
-  // A lane has four elements of a product, of which each half of k has two. Of a step, lane c / 32 has column c, or,
+  // A lane has four elements of a product, two of each half of k. In a step, lane c / 32 has column c, or,
   // for weights that are not quantized, lane c % 32 / 8.
   const i32 product = blocks ? c % 32 / 4 : c / 32 * 2 + c % 8 / 4, lane = blocks ? c / 32 : c % 32 / 8;
   return {product * 2 + c % 4 / 2, lane * 2 + c % 2};
@@ -43,7 +43,7 @@ GPU_FUNCTION inline i64 batch_place(i32 token, i32 column, i32 padded, bool bloc
   return first + together_vector(token % tile, at.vector, tile) + at.element;
 }
 
-// Rows of activations one after the other, each of its steps' vectors in order: column of a row.
+// Consecutive rows of activations, each with the vectors of its steps in order: column of a row.
 GPU_FUNCTION inline i32 row_place(i32 column, bool together, bool blocks) {
   const StepPlace at = step_place(column, together, blocks);
   return column / kBatchDepth * kBatchDepth + at.vector * 8 + at.element;

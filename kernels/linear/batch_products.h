@@ -16,7 +16,7 @@ inline constexpr int kUnitWords = kUnit / 2, kUnitVectors = kUnit / 8;
 
 inline constexpr i32 kRows = static_cast<i32>(kTile);  // of a wave
 
-// Kinds of weights: a chunk is kChunk columns of the wave's rows, of which a lane has kUnits times kUnit elements of
+// Kinds of weights: a chunk is kChunk columns of the wave's rows; a lane has kUnits times kUnit elements of
 // each of its rows. Rows from `end_row` on and columns past the end repeat the last ones: such rows are not stored, and
 // the activations of such columns are zeros.
 template <Packing p>
@@ -111,7 +111,7 @@ class BatchVectors {
   const u8* from_[kLaneRows];
 };
 
-// Activations in a block's memory: two stages of kStageSteps times kBatchDepth columns, of which one is on its way.
+// Activations in a block's memory: two stages of kStageSteps times kBatchDepth columns; one of them is in flight.
 // Long stages have few barriers.
 inline constexpr i32 kStageSteps = kCopiesPassRegisters ? 2 : 1, kBatchStages = 2;
 inline constexpr i32 kBatchWaves = kBatchThreads / static_cast<i32>(kWave);
@@ -137,7 +137,7 @@ constexpr int batch_ahead(int chunks, size_t bytes, bool many, bool together) {
   return kStageSteps * (many || bytes >= 64 ? 1 : 2);
 }
 
-// sums += a chunk of the wave's rows times the tokens of the tile, of which `x` has a step of columns; `local`: the
+// sums += a chunk of the wave's rows times the tokens of the tile; `x` has a step of its columns; `local`: the
 // number of the chunk in it; `eight`: there are no more tokens than that.
 template <class Weights, bool eight, int token_tiles>
 GPU_FUNCTION inline void multiply_chunk(const Half* x, const typename Weights::Raw& raw, int local,
@@ -227,7 +227,7 @@ GPU_FUNCTION inline void multiply_any_chunk(const Half* x, const typename Weight
   multiply_chunk<Weights, eight>(x, raw, local, sums);
 }
 
-// All sums of a wave, one after the other: body(number, sum).
+// Calls body(number, sum) for each sum of a wave, in order.
 template <class Sums, int token_tiles, class Body>
 GPU_FUNCTION inline void for_sums(Sums (&sums)[token_tiles], Body body) {
 #pragma unroll
@@ -237,9 +237,9 @@ GPU_FUNCTION inline void for_sums(Sums (&sums)[token_tiles], Body body) {
   }
 }
 
-// The wave's sums over steps `begin` to `end` of K. What `make` gives brings steps of the activations to a stage; it is
-// made after the launch ahead has ended, and returned. If they have a scale for each stage (kScales), it adds a stage's
-// sums to the others.
+// The wave's sums over steps `begin` to `end` of K. The object that `make` returns brings steps of the activations to a
+// stage; it is made after the launch ahead has ended, and returned. If they have a scale for each stage (kScales), it
+// adds a stage's sums to the others.
 template <class Weights, int tile_tokens, class Make>
 GPU_FUNCTION inline auto multiply_steps(const Weights& weights, i32 begin, i32 end, Make make,
                                         Accumulator (&sums)[tile_tokens / static_cast<int>(kTile)]) {
@@ -295,7 +295,7 @@ GPU_FUNCTION inline auto multiply_steps(const Weights& weights, i32 begin, i32 e
   return activations;
 }
 
-// The same with activations that come step by step (StepCopies), for which the waves do not wait for each other. They
+// As above, with activations that come step by step (StepCopies): the waves do not wait for each other. They
 // are made while the launch ahead may still run.
 template <class Weights, int tile_tokens, class Make>
 GPU_FUNCTION inline auto multiply_freely(const Weights& weights, i32 begin, i32 end, Make make,
@@ -336,7 +336,7 @@ GPU_FUNCTION inline SumPlace sum_place(int number) {
 
 // For products with silu(y0)·y1: waves of even number have `tile_rows` rows of the first matrix, and those after them
 // the same rows of the second. Their sums, times scale_of(the tile's token), go through the block's memory, where a
-// pair's rows follow those of the pair before: body(the tile's token, the block's row, first, second) gets four rows
+// pair's rows follow the rows of the pair before: body(the tile's token, the block's row, first, second) gets four rows
 // each. The last ones may be past the block's rows.
 template <int tile_tokens, int token_tiles, class ScaleOf, class Body>
 GPU_FUNCTION inline void for_pairs(const Accumulator (&sums)[token_tiles], i32 tile_rows, i32 tokens, ScaleOf scale_of,

@@ -1,7 +1,7 @@
 // The codes and scales of blocks in a file's layout, one format a struct: what src/formats/quant decodes on the host
 // (where the layouts are described), read element by element.
 //   code(b, i, grid)   the code of element i; of 8 bits signed; `grid`: the format's lattice, for IQ1, IQ2 and IQ3
-//   scale(b)           f16 bits as stored, or those of a bf16 or an f32
+//   scale(b)           bits of an f16 as stored, or of a bf16 or an f32
 //   minimum(b)         f16 bits of the summand
 //   sub_scale(b, g), sub_minimum(b, g)   of group g
 #pragma once

@@ -1,5 +1,5 @@
 // Blocks of 32 codes out of the planes of kernels/linear/packing.h, as eight words of four signed bytes: word j holds
-// those of elements 4j to 4j + 3 (with a codebook their levels).
+// the codes of elements 4j to 4j + 3 (with a codebook their levels).
 #pragma once
 
 #include "kernels/gpu/gpu.h"
@@ -12,7 +12,7 @@ struct Codes {
   i32 word[8];
 };
 
-// The bytes of a table of 16, of which kLow has the first eight, for four codes.
+// Bytes of a table of 16 for four codes; kLow has the first eight.
 template <u64 kLow, u64 kHigh>
 GPU_FUNCTION inline u32 look_up_bytes(u32 codes) {
   const u32 indices = codes & 0x07070707;
@@ -34,7 +34,7 @@ GPU_FUNCTION inline void dealt_f16_of_e4m3(u32 codes, u32* f16) {
   f16[0] = (codes << 8 & 0x80008000) | (codes << 7 & 0x3f803f80);
   f16[1] = (codes & 0x80008000) | (codes >> 1 & 0x3f803f80);
 }
-// The same in order.
+// As above, with the bytes in order.
 GPU_FUNCTION inline void f16_of_e4m3(u32 codes, u32* f16) {
   u32 dealt[2];
   dealt_f16_of_e4m3(codes, dealt);
@@ -165,7 +165,7 @@ GPU_FUNCTION inline float minimum_of(const RawScales<p>& raw, int g) {
                       : minimum;
 }
 
-// The same of a group that is counted over all rows.
+// For a group that is counted over all rows.
 template <Packing p>
 GPU_FUNCTION inline float group_scale(const LinearMatrix& m, i64 group) {
   return scale_of<p>(load_scales<p>(m, group * p.group / kBlock), static_cast<int>(group % (kBlock / p.group)));

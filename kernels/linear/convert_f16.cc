@@ -14,7 +14,7 @@ struct InOrder {
   static constexpr i32 kApart = 2;
   GPU_FUNCTION static i32 first(i32 i) { return i * 4; }
 };
-// As takes_together() wants them: those of two neighboring lanes, see step_place().
+// In the order of takes_together(): elements of two neighboring lanes, see step_place().
 template <bool blocks>
 struct ForLanes {
   static constexpr i32 kApart = blocks ? 32 : 8, kPairs = kApart / 2;
@@ -87,7 +87,7 @@ class RowShare {
 #pragma unroll
     for (int i = 0; i < held; ++i) load(i, held_[i]);
   }
-  // body(k, values) for each four, of which k is the first one's column.
+  // body(k, values) for each four; k is the column of the first.
   template <class Body>
   GPU_FUNCTION void for_vectors(Body body) {
 #pragma unroll
@@ -100,7 +100,7 @@ class RowShare {
       body(column(i), values);
     }
   }
-  // The same with the norm's weights: body(k, values, weights).
+  // With the norm's weights: body(k, values, weights).
   template <class Body>
   GPU_FUNCTION void for_vectors(const EarlyNorm<held, threads, Order>& norm, Body body) {
 #pragma unroll
@@ -300,7 +300,7 @@ GPU_FUNCTION inline void convert_gated_f16(const ConvertGatedArgs& a) {
   store_f16(share, a.f16 + row * a.depth, a.scales + row, SamePlace{});
 }
 
-// A thread converts a block of 32 codes, and the threads together store what they have in memory's order: by the
+// A thread converts a block of 32 codes, and the threads together store the results in memory's order, through the
 // block's memory, in which the four vectors of a thread are swapped so that eight neighbors use all banks.
 template <Packing p>
 GPU_FUNCTION inline void convert_weights_f16(const ConvertWeightsArgs& a) {
@@ -397,7 +397,7 @@ GPU_EARLY_KERNEL(convert_rows_f16, 256, gabbro::gpu::ConvertRowsArgs,
                  convert_rows_f16<gabbro::gpu::kConvertedRowVectors, gabbro::gpu::kLinearThreads>)
 GPU_EARLY_KERNEL(convert_wide_rows_f16, 1024, gabbro::gpu::ConvertRowsArgs,
                  convert_rows_f16<gabbro::gpu::kConvertedWideRowVectors, gabbro::gpu::kConvertThreads>)
-// By the number of vectors that a thread holds.
+// Kernels by the number of vectors that a thread holds.
 #define GABBRO_CONVERT_BATCH(vectors)                                                \
   GPU_EARLY_KERNEL(convert_batch_f16_##vectors, 1024, gabbro::gpu::ConvertBatchArgs, \
                    convert_batch_f16<vectors, gabbro::gpu::kConvertThreads>)

@@ -29,7 +29,7 @@ GPU_FUNCTION inline void convert_e4m3(const Codes& codes, int first, int count, 
     for (int i = 2 * w; i < 2 * w + 2; ++i) f16[i] = fma_f16x2(f16[i], factor, 0);
   }
 }
-// And of codes whose levels have more than 8 bits.
+// Also for codebooks with levels wider than 8 bits.
 template <Packing p>
 GPU_FUNCTION inline void convert_levels(const Codes& codes, int first, int count, float scale, u32* f16) {
   scale *= kWeightScale;
@@ -65,7 +65,7 @@ GPU_FUNCTION inline void convert_codes(const Codes& codes, int first, int count,
   }
 }
 
-// A block's codes as f16 values of kWeightScale times the weight; scales and minimums are those of its groups.
+// A block's codes as f16 values of kWeightScale times the weight; with the scales and minimums of its groups.
 template <Packing p>
 GPU_FUNCTION inline void convert_block(const Codes& codes, const float* scales, const float* minimums, u32 (&f16)[16]) {
   constexpr int kWords = 8 * p.group / kBlock;  // of a group

@@ -56,7 +56,7 @@ struct TokenExperts {
   float weight[kMaxUsedExperts];
   u32 changed;  // whether they are others than guessed
 
-  // While the launch ahead still runs they may be those of an earlier token.
+  // They may belong to an earlier token while the launch ahead still runs.
   GPU_FUNCTION void guess(const ExpertDecodeArgs& a, i32 token) {
     const i32 own = static_cast<i32>(thread_index());
     if (own == 0) changed = 0;

@@ -58,7 +58,7 @@ struct ConvertExpertArgs {
   bool blocks;
 };
 
-// The same products as ExpertLinearArgs on matrix cores, or with kSiluMul silu(y0)·y1 of two matrices: grid (row_tiles
+// The products of ExpertLinearArgs on matrix cores, or with kSiluMul silu(y0)·y1 of two matrices: grid (row_tiles
 // / waves of a block, tiles of slots).
 struct ExpertBatchArgs {
   LinearMatrix matrices[2];  // [experts · rows, columns]

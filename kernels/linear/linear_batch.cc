@@ -86,7 +86,7 @@ GPU_FUNCTION inline void store_sums(const Accumulator (&sums)[token_tiles], cons
   });
 }
 
-// A share of the splits' sums, which a wave adds in the order of the splits, and of which it stores the results: as
+// A part of the splits' sums, which a wave adds in the order of the splits; it stores the results: as
 // many neighboring pairs of every lane as others have. All of it runs once, so that its code is short: the instructions
 // are waited for.
 template <int token_tiles>
@@ -112,8 +112,8 @@ class SplitShare {
     if (a_.epilogue == Epilogue::kAdd)
       for_next([&](int i, i32 token, i32 row) { other_[i] = residual_of(a_, m_, row, token_ + token); });
   }
-  // sums_of(split, offset): the lane's pairs of a split, from `offset` on; load(p) one of them. Those of the second
-  // matrix are `to_second` behind those of the first.
+  // sums_of(split, offset): the lane's pairs of a split, from `offset` on; load(p) one of them. Sums of the second
+  // matrix are `to_second` after the sums of the first.
   template <class Activations, class SumsOf, class Load>
   GPU_FUNCTION void store(const Activations& activations, float undo, i32 to_second, SumsOf sums_of, Load load) {
     for (;;) {

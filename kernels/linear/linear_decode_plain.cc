@@ -1,7 +1,7 @@
 // Plain weights times one token, bound by memory. A block goes through its rows a group at a time, with the weights of
 // the next group always on their way; a thread has the same columns of all of them, and so keeps its part of x in
 // registers. Nothing is launched before to prepare x: with an RMSNorm before (y = x·weight / rms(x), Zhang & Sennrich
-// 2019) the products are those of x·weight, and 1 / rms(x) comes at the end.
+// 2019) x·weight is multiplied, and 1 / rms(x) is applied at the end.
 #include "kernels/gpu/matrix.h"
 #include "kernels/linear/codes.h"
 #include "kernels/linear/linear_finish.h"
@@ -31,7 +31,7 @@ GPU_FUNCTION inline void load_activations(const LinearArgs& a, i32 first, float*
   }
 }
 
-// How weights are read: a thread a chunk of kColumns columns of a row at a time, of which kChunks are on their way.
+// Reads of weights: a thread reads chunks of kColumns columns of a row; kChunks of them are in flight.
 // Rows, and their number of columns, are multiples of 16 bytes. `Part` is x for the columns of a chunk; without a
 // value, all products are zero.
 template <class T>
@@ -193,7 +193,7 @@ GPU_FUNCTION inline float addend(const LinearArgs& a, int matrix, i32 row) {
 
 inline constexpr int kOneWaves = kOneThreads / static_cast<int>(kWave);
 
-// Memory of a block: 65 KB, of which two have room on a multiprocessor (backends/gpu/cuda/api_cuda.cc).
+// Memory of a block: 65 KB, so that two blocks fit on a multiprocessor (backends/gpu/cuda/api_cuda.cc).
 template <class Weights>
 struct OneMemory {
   typename ChunksAhead<Weights::kChunks>::Memory weights;
@@ -275,7 +275,7 @@ GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
     }
     barrier();
     if (factor < 0) {
-      // With a norm the products are those of x·weight so far; the waves of the first row have all squares.
+      // With a norm the sums are products of x·weight so far; the waves of the first row have all squares.
       factor = 1 / sqrt(sum_of_waves(memory.squares(), row_waves) / static_cast<float>(a.columns) + a.epsilon);
       if (more) barrier();
     }

@@ -1,6 +1,6 @@
 // Quantized weights times one token, bound by memory: a wave a row, or with kSiluMul one of both matrices. Nothing is
 // launched before to prepare x: each block keeps the whole of it, rounded, and with an RMSNorm before (y = x·weight /
-// rms(x), Zhang & Sennrich 2019) the products are those of x·weight, and 1 / rms(x) comes at the end. Waves that go
+// rms(x), Zhang & Sennrich 2019) x·weight is multiplied, and 1 / rms(x) is applied at the end. Waves that go
 // through their rows each for itself are faster here than blocks that do it together, as for plain weights: unpacking
 // keeps them busy, and a barrier would have them do it all at the same time.
 #include "kernels/linear/linear_finish.h"
@@ -15,7 +15,7 @@ struct Rows {
   i32 row[count];
 };
 
-// Number `index` of those of all matrices.
+// Row number `index` of all matrices.
 template <int count>
 GPU_FUNCTION inline Rows<count> rows_at(const LinearArgs& a, i32 index) {
   if constexpr (count == 2) {

@@ -25,7 +25,7 @@ GPU_FUNCTION inline float finished(const Args& a, const LinearMatrix& m, i32 row
   return a.epilogue == Epilogue::kAdd ? value + residual : value;
 }
 
-// The same to y at (token, row).
+// Stores the result to y at (token, row).
 template <class Args>
 GPU_FUNCTION inline void store_product(const Args& a, const LinearMatrix& m, i32 row, i32 token, float value,
                                        float second, float residual) {
@@ -40,7 +40,7 @@ GPU_FUNCTION inline void store_product(const Args& a, const LinearMatrix& m, i32
 // Matrix and rows of a wave.
 struct WaveRows {
   int matrix;  // -1: there is nothing left for it
-  i32 row;     // the first of kWaveRows, of which those past the matrix's end are not there
+  i32 row;     // the first of kWaveRows; rows past the matrix's end do not exist
 };
 
 GPU_FUNCTION inline WaveRows wave_rows(const LinearArgs& a) {

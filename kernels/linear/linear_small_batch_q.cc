@@ -5,7 +5,7 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// x, after RMSNorm where there is one, to codes in ±127 with a scale for each 32 (the scheme of llama.cpp's q8_1).
+// Converts x, after an optional RMSNorm, to codes in ±127 with a scale for each 32 (the scheme of llama.cpp's q8_1).
 GPU_FUNCTION inline void quantize_rows(const QuantizeRowsArgs& a) {
   const i64 row = block_index().x;
   const float* x = a.x + row * a.columns;

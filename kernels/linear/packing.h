@@ -25,7 +25,7 @@ struct Packing {
   bool sub_scales;
   bool codebook;
   bool bfloat_scale;         // scales are bf16, not f16
-  int scale_shift;           // stored scales are 2^scale_shift times those of the levels
+  int scale_shift;           // stored scales are 2^scale_shift times the levels' scales
   u64 low_levels = 0;        // codebook: levels 0 to 7, a byte each
   u64 high_levels = 0;       // 8 to 15
   bool float_scale = false;  // scales are f32
@@ -48,7 +48,7 @@ struct Packing {
 inline constexpr int kBlock = 32;        // codes that are handled together
 inline constexpr int kSuperBlock = 256;  // codes under one pair of f16, where there are sub-scales
 
-// Offsets of the planes from the start of the matrix, each a multiple of 256; 0 where there is none but the first.
+// Offsets of the planes from the start of the matrix, each a multiple of 256; 0: no such plane, but for the first.
 struct PackedLayout {
   i64 low = 0, high = 0, scales = 0, super_scales = 0;
   i64 bytes = 0;

@@ -15,7 +15,7 @@ struct RoundedBlock {
   i32 unused;
 };
 
-// The same for weights that are floats, as f16 in ±1 with a scale; of each four elements the pairs 0 and 2, 1 and 3.
+// For weights that are floats, as f16 in ±1 with a scale; of each four elements the pairs 0 and 2, 1 and 3.
 struct HalfBlock {
   Vec16 pairs[4];
   float scale;
@@ -30,7 +30,7 @@ struct TokenBlock<true> {
   using Type = HalfBlock;
 };
 
-// The largest size of the 32 elements of which this lane has four.
+// The largest magnitude of the 32 elements; this lane has four of them.
 GPU_FUNCTION inline float block_peak(const float* values) {
   float peak = 0;
 #pragma unroll
@@ -134,7 +134,7 @@ GPU_FUNCTION inline void add_products(const RawBlock<p>* raw, const RoundedBlock
   }
 }
 
-// The same of E4M3 weights. Products are summed in f16, four to a lane of a pair: they are 2⁻⁸ times a weight, at most
+// Sums for E4M3 weights. Products are summed in f16, four to a lane of a pair: they are 2⁻⁸ times a weight, at most
 // 1.9, and their sums lose less than activations of 8 bits do.
 template <Packing p, int count>
 GPU_FUNCTION inline void add_products(const RawBlock<p>* raw, const HalfBlock& x, float x_scale, float* sums) {

@@ -24,8 +24,8 @@ struct MatmulArgs {
   Axes batches;  // of a and b
 };
 
-// The same where A has few rows, or B few columns: these are the vectors, and the other factor the matrix, of whose
-// axes one has the stride 1.
+// For an A with few rows, or a B with few columns: these are the vectors, and the other factor is the matrix. One of
+// its axes has the stride 1.
 inline constexpr int kMatmulVectors = 4;  // at most
 struct MatmulVecArgs {
   const float* matrix;

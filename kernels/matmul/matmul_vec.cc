@@ -11,7 +11,7 @@ inline constexpr int kWaves = kThreads / static_cast<int>(kWave);
 struct Four {
   float value[4];
 };
-// Elements from p[0] on, of which `left` are there; zeros behind them.
+// Elements from p[0] on; zeros after the `left` that exist.
 GPU_FUNCTION inline Four load_four(const float* p, i64 left, bool aligned) {
   Four four = {};
   if (aligned && left >= 4) {

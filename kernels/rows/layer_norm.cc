@@ -1,6 +1,6 @@
 // LayerNorm (Ba et al. 2016), GroupNorm (Wu & He 2018) and BatchNorm (Ioffe & Szegedy 2015): y = (x - mean) /
 // sqrt(variance + epsilon) · weight + bias; RMSNorm (Zhang & Sennrich 2019), which is the same with a mean of 0; and
-// the moments that they need. In f32, the variance from the distances to the mean; those of slices are joined as Chan
+// the moments that they need. In f32, the variance from the distances to the mean; moments of slices are merged as Chan
 // et al. (1979) do.
 #include "kernels/rows/layer_norm.h"
 

@@ -20,12 +20,12 @@ struct NormalizeArgs {
   i32 half_parameters;  // weight and bias are of x's dtype
   i32 centered;         // 0: rms_norm, which takes the mean for 0
   i64 rows;
-  const void* addend;         // [rows, columns]; null: none. What is normalized is x + addend,
+  const void* addend;         // [rows, columns]; null: none. The norm is of x + addend,
   void* sum;                  // [rows, columns], rounded, which is stored here. For rows with their own statistics
-  NormActivation activation;  // of y. Of rows with statistics that are known
+  NormActivation activation;  // of y. For rows with known statistics
 };
 
-// With statistics that are known: those of a row are number row % statistics. A thread kPerThread elements.
+// With known statistics: row r has number r % statistics. A thread has kPerThread elements.
 struct KnownArgs {
   NormalizeArgs norm;
   const float* mean;
@@ -34,7 +34,7 @@ struct KnownArgs {
   i64 statistics;
 };
 
-// The same if each row has one channel and is whole 16-byte vectors. Blocks (rows, slices of `slice` columns).
+// For rows of one channel each, in whole 16-byte vectors. Blocks (rows, slices of `slice` columns).
 struct KnownRowsArgs {
   NormalizeArgs norm;
   const float* mean;

@@ -176,7 +176,7 @@ GPU_FUNCTION inline typename F::State reduce_columns(const ReduceArgs& a, const 
   return F::join(F::join(parts[0], parts[1]), F::join(parts[2], parts[3]));
 }
 
-// The same for contiguous columns, in whole 16-byte vectors: vectors first, first + step, ...
+// For contiguous columns, in whole 16-byte vectors: vectors first, first + step, ...
 template <class F>
 GPU_FUNCTION inline typename F::State reduce_vectors(const typename F::Element* x, i64 first, i64 step, i64 begin,
                                                      i64 end) {

@@ -6,7 +6,7 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-inline constexpr float kLowest = -3.4028235e38f;  // finite, so that -inf minus it is no NaN
+inline constexpr float kLowest = -3.4028235e38f;  // finite, so that -inf minus it is not NaN
 
 // Softmax of an element, given its row's maximum and sum.
 class Outcome {

@@ -21,7 +21,7 @@ GPU_FUNCTION inline void softmax_topk(const SoftmaxTopkArgs& a) {
   const float* x = a.x + static_cast<i64>(row) * a.columns;
   const auto column = [](int i) { return static_cast<i32>(lane()) + i * static_cast<i32>(kWave); };
   float values[held];
-  constexpr float kLowest = -3.4028235e38f;  // finite, so that -inf minus it is no NaN
+  constexpr float kLowest = -3.4028235e38f;  // finite, so that -inf minus it is not NaN
   float peak = kLowest;
 #pragma unroll
   for (int i = 0; i < held; ++i) {

@@ -10,8 +10,9 @@
 namespace gabbro::gpu::GABBRO_GPU {
 
 inline constexpr u32 kBins = 2 * kSamplingThreads;
-inline constexpr i32 kListed = 2048;     // items of a row that fit in the block's memory
-inline constexpr float kUnit = 0x1p44f;  // the weight of the largest logit; those of 2^18 tokens have a sum below 2^63
+inline constexpr i32 kListed = 2048;  // items of a row that fit in the block's memory
+inline constexpr float kUnit =
+    0x1p44f;  // the weight of the largest logit; the weights of 2^18 tokens sum to less than 2^63
 inline constexpr float kLargestFloat = 3.4028235e38f;
 inline constexpr u32 kLowestKey = 0x007fffff;  // order_of(-inf)
 
