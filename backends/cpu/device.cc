@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kAlignment = SmallBlocks::kUnit;  // a cache line
 constexpr size_t kHugePage = BlockCache::kHugePage;
 
-// Launches to look ahead for weights: between those of q, k, v and of the output stand rope and attention.
+// Launches to look ahead for weights: rope and attention come between q, k, v and the output.
 constexpr int32_t kWeightsAhead = 3;
 
 // To start a pool that spins and to wait for its last worker costs about 1 µs, 50 µs once it sleeps, and a millisecond
@@ -139,7 +139,7 @@ void CpuDevice::pack(abi::Stream*, const abi::PackRequest& r, const void* source
   static_assert(abi::kPackRows % kPanelRows == 0);
   auto* const own = static_cast<std::byte*>(target) + packed_bytes(r.dtype, r.first_row, r.columns);
   const auto task = [&](Worker& worker) { isa_.pack(r.dtype, r.row_count, r.columns, source, own, worker); };
-  // Rows of a part come one after the other, while the pool computes with other weights.
+  // Rows of a part come in sequence, while the pool computes with other weights.
   if (r.row_count < r.rows) {
     ThreadPool::run_apart(task);
   } else {

@@ -51,7 +51,7 @@ class Worker {
   // Whether the last barrier() saw a request to cancel.
   bool stopped() const { return team_.stopped; }
 
-  // Waits until all workers are here. What each wrote before is visible to all after.
+  // Waits until all workers are here. Earlier writes of each are visible to all after.
   void barrier();
 
   // Prefetches memory that this worker will read soon and that is not written until then, such as weights: its
@@ -72,7 +72,7 @@ class Worker {
     }
   }
 
-  // The same for work that streams memory, once between two barriers. Each worker has a run of items, known before the
+  // For work that streams memory, once between two barriers. Each worker has a run of items, known before the
   // loop begins, and works through it from the front, so that it reads one stream of addresses (each new one costs
   // about a microsecond until the processor's prefetcher is up to speed); a worker that is done helps the others, from
   // the back, one by one. body(begin, end) gets up to `together` neighbors.

@@ -136,7 +136,7 @@ void Worker::expect(std::span<const std::byte> memory) {
   expected_end_ = memory.data() + std::min(memory.size(), kExpectAtMost);
 }
 
-// Asks for a few cache lines more; false where there are none.
+// Asks for a few cache lines more; false: there are none.
 bool Worker::fetch_expected() {
   if (expected_ >= expected_end_) return false;
   for (int i = 0; i < kLinesPerPoll; ++i, expected_ += kCacheLine) __builtin_prefetch(expected_, 0, 2);

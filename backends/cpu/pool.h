@@ -36,7 +36,7 @@ class ThreadPool {
     return run_erased(call, &task, cancel);
   }
 
-  // The same on the calling thread alone, as a team of one: for what is over before the others are awake.
+  // Runs on the calling thread, as a team of one: for work that ends before the others are awake.
   template <class Task>
   bool run_alone(const Task& task, const std::atomic<bool>* cancel = nullptr) {
     const std::lock_guard lock(turn_);
@@ -48,7 +48,7 @@ class ThreadPool {
     return !alone_.stopped;
   }
 
-  // The same next to what the pool runs, which it does not wait for.
+  // Runs next to the pool's work, without waiting for it.
   template <class Task>
   static void run_apart(const Task& task) {
     TeamState team;

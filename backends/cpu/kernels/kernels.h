@@ -9,7 +9,7 @@ namespace gabbro::cpu::GABBRO_ISA {
 
 using KernelPointer = std::unique_ptr<Kernel>;
 
-// By the first row of the table that takes the request; null where there is none.
+// The kernel of the first row of the table that takes the request; null: no row does.
 KernelPointer make_kernel(const abi::KernelRequest& request, const MakeContext& context);
 
 KernelPointer make_unary(const abi::KernelRequest& request, const MakeContext& context);

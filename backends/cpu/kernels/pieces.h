@@ -12,8 +12,8 @@ namespace gabbro::cpu::GABBRO_ISA {
 inline constexpr int kPiece = 32;
 
 // Whole pieces, so that an element's value does not depend on where it is: a compiler's vectors and
-// its single elements may differ in the last bit. `f` maps a piece to another buffer. What is missing of the last one
-// is 1.
+// its single elements may differ in the last bit. `f` maps a piece to another buffer. Elements missing in the last one
+// are 1.
 template <class T, class F>
 void map_pieces(const Row& row, F f) {
   const T* a = static_cast<const T*>(row.in[0]);

@@ -58,15 +58,15 @@ template <int bits, int q>
   }
 }
 
-// Levels as unsigned bytes, of which packing.zero counts as zero.
+// Levels as unsigned bytes; packing.zero counts as zero.
 template <Packing p, int q>
 [[gnu::always_inline]] inline Bytes level_vector(const uint8_t* chunk) {
   if constexpr (p.levels.used) return lookup(kShiftedLevels<p>.data(), code_vector<p.bits, q>(chunk));
   return code_vector<p.bits, q>(chunk);
 }
 
-// The same as words, of bytes 0 and 2 and of bytes 1 and 3 of each lane. Wide levels are 256 times those of one table
-// less those of another.
+// Levels as words, of bytes 0 and 2 and of bytes 1 and 3 of each lane. Wide levels are 256 times the entry of one table
+// less the entry of another.
 struct LevelWords {
   Words even, odd;
 };
@@ -92,7 +92,7 @@ template <Packing p, int q>
   return {even_bytes(levels), odd_bytes(levels)};
 }
 
-// The scales of a chunk's 16 rows, of formats without sub-scales; of E4M3 those of load_e4m3().
+// The scales of a chunk's 16 rows, of formats without sub-scales; for E4M3 the scales of load_e4m3().
 template <Packing p>
 [[gnu::always_inline]] inline F32 load_scale(const uint8_t* header) {
   if constexpr (p.float_scale) {

@@ -200,7 +200,7 @@ void pack_elements(const StridedMatrix& matrix, int64_t panel, uint8_t* target) 
   }
 }
 
-// The same of f16 and bf16, by squares where rows are whole.
+// For f16 and bf16, by squares where rows are whole.
 void pack_words(const StridedMatrix& matrix, int64_t panel, uint8_t* target) {
   if (matrix.column_step != 2 || rows_of_panel(matrix, panel) < kPanelRows) {
     return pack_elements<uint16_t>(matrix, panel, target);
@@ -233,7 +233,7 @@ ScaleOfRow small_scale(const uint8_t* header, int row) {
   return {scale, half_bits_to_float(bits[1])};
 }
 
-// The same for element i of the chunk, in a block with sub-scales.
+// For element i of the chunk, in a block with sub-scales.
 template <Packing p>
 ScaleOfRow sub_scale(const uint8_t* block, int64_t chunk, int i, int row) {
   const int64_t at = (chunk % 8 * kChunk + i) / p.group * kPanelRows + row;

@@ -27,7 +27,7 @@ struct StridedMatrix {
   int64_t column_step;
 };
 
-// The rows of one panel of plain elements, one after the other.
+// The rows of one panel of plain elements, in sequence.
 void gather_rows(const StridedMatrix& matrix, int64_t panel, void* target);
 
 // One panel of it, panel_bytes(dtype, columns) at `target` (64-byte aligned).

@@ -96,7 +96,7 @@ inline F32 load_bfloat(const void* p) {
   const auto widen = [](__m128i w) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(w), 16)); };
   return {widen(_mm_loadu_si128(words)), widen(_mm_loadu_si128(words + 1))};
 }
-// Sixteen E4M3 floats, each times 2⁻⁸: their bits are those of an f16.
+// Sixteen E4M3 floats, each times 2⁻⁸: their bits encode an f16.
 inline F32 load_e4m3(const void* p) {
   const __m256i wide = _mm256_cvtepu8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)));
   const __m256i sign = _mm256_and_si256(_mm256_slli_epi16(wide, 8), _mm256_set1_epi16(INT16_MIN));
@@ -169,7 +169,7 @@ inline __m256 scale_by_power(__m256 x, __m256 n) {
   return _mm256_mul_ps(_mm256_mul_ps(_mm256_mul_ps(x, power(third)), power(third)), power(rest));
 }
 inline F32 scale_by_power(F32 x, F32 n) { return {scale_by_power(x.a, n.a), scale_by_power(x.b, n.b)}; }
-// The same where x and the result are normal: n is added to the exponent.
+// For a normal x and a normal result: n is added to the exponent.
 inline __m256 scale_by_normal_power(__m256 x, __m256 n) {
   const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
   return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), exponent));

@@ -101,7 +101,7 @@ inline void store_bfloat(void* p, F32 a) { _mm256_storeu_si256(static_cast<__m25
 inline void store_bfloat_first(void* p, F32 a, int count) {
   _mm256_mask_storeu_epi16(p, first_lanes(count), float_to_bfloat(a));
 }
-// Sixteen E4M3 floats, each times 2⁻⁸: their bits are those of an f16.
+// Sixteen E4M3 floats, each times 2⁻⁸: their bits encode an f16.
 inline F32 load_e4m3(const void* p) {
   const __m256i wide = _mm256_cvtepu8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p)));
   const __m256i sign = _mm256_and_si256(_mm256_slli_epi16(wide, 8), _mm256_set1_epi16(INT16_MIN));
@@ -122,7 +122,7 @@ inline F32 copysign(F32 size, F32 sign) {
   const __m512i bits = _mm512_castps_si512(size.v), mask = _mm512_set1_epi32(INT32_MIN);
   return {_mm512_castsi512_ps(_mm512_ternarylogic_epi32(mask, _mm512_castps_si512(sign.v), bits, 0xca))};
 }
-// 1 / a within 1 ulp, for a of which it is a normal number.
+// 1 / a within 1 ulp, if that is a normal number.
 inline F32 reciprocal(F32 a) {
   const __m512 r = _mm512_rcp14_ps(a.v);
   return {_mm512_fmadd_ps(_mm512_fnmadd_ps(a.v, r, _mm512_set1_ps(1)), r, r)};

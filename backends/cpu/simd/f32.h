@@ -143,7 +143,7 @@ inline float log1p(float x) {
 }
 
 // Half of log((1 + |x|) / (1 - |x|)) from 1/2 on, with the rounding errors of the sum and of the quotient divided by
-// 1 + |x|, of which two digits are enough.
+// 1 + |x|; two digits of it are enough.
 inline float atanh(float x) {
   const float size = std::fabs(x), z = x * x;
   const float near = fma(
@@ -176,7 +176,7 @@ inline float acosh(float x) {
   return select(x >= 1 && x < kInfinity, value, select(x < 1, kNan, x));
 }
 
-// s and z = s² of which asin and acos are made: x, or from 1/2 on the root of (1 - |x|) / 2, and asin(s) - s.
+// s and z = s² for asin and acos: x, or from 1/2 on the root of (1 - |x|) / 2, and asin(s) - s.
 struct Sine {
   bool near;
   float s, rest;
@@ -187,7 +187,7 @@ inline Sine reduced_sine(float x) {
   const float z = select(near, x * x, half), s = select(near, x, std::sqrt(half));
   return {near, s, s * z * polynomial(0.0421583876f, z, 0.0241847429f, 0.0454691537f, 0.0749530941f, 0.166667521f)};
 }
-// Elsewhere π/2 - 2 · asin s, of which 1 is added last.
+// Elsewhere π/2 - 2 · asin s; 1 of π/2 is added last.
 inline float asin(float x) {
   const Sine sine = reduced_sine(x);
   const float far = 1 + ((0.570796371f - 2 * sine.s) - 2 * (sine.rest + 2.18556941e-8f));

@@ -24,14 +24,14 @@ inline F32 exp(F32 x) {
   return scale_by_power(exp_of_rest(x, n), n);
 }
 
-// The same bits for x that are not above 0, and NaN for NaN.
+// As exp(), with the same bits, for x that are not above 0; NaN for NaN.
 inline F32 exp_of_nonpositive(F32 x) {
   x = max(splat(-150.0f), x);
   const F32 n = round_even(x * splat(1.44269504f));
   return scale_by_power(exp_of_rest(x, n), n);
 }
 
-// The same bits for x from -87 to 0, and e⁻⁸⁷ = 1.6e-38 below: for sums with what is larger.
+// As exp(), with the same bits, for x from -87 to 0, and e⁻⁸⁷ = 1.6e-38 below: for sums with larger terms.
 inline F32 exp_of_negative(F32 x) {
   x = max(splat(-87.0f), x);
   const F32 n = round_even(x * splat(1.44269504f));

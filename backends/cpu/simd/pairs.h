@@ -8,7 +8,7 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-// sums [kRows][kVectors · 16], rows `stride` apart, += or = A · B: a [steps][row_step], of which kRows are of use, and
+// sums [kRows][kVectors · 16], rows `stride` apart, += or = A · B: a [steps][row_step], kRows of it used, and
 // b [steps][kVectors · 16].
 template <int kRows, int kVectors, int kRowStep>
 void add_pairs(const float* a, const float* b, int64_t steps, bool accumulate, float* sums, int64_t stride) {

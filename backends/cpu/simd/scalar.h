@@ -80,7 +80,7 @@ inline uint16_t load_u16(const void* p, int i) {
 inline F32 load_half(const void* p) {
   return each_lane<F32>([&](int i) { return half_bits_to_float(load_u16(p, i)); });
 }
-// Sixteen E4M3 floats, each times 2⁻⁸: their bits are those of an f16.
+// Sixteen E4M3 floats, each times 2⁻⁸: their bits encode an f16.
 inline F32 load_e4m3(const void* p) {
   return each_lane<F32>([&](int i) {
     const int code = static_cast<const uint8_t*>(p)[i];
@@ -223,7 +223,7 @@ inline I32 load_i8(const int8_t* p) {
 inline I32 load_u8(const uint8_t* p) {
   return each_lane<I32>([&](int i) { return p[i]; });
 }
-// Integers wrap around, as those of the processors do.
+// Integers wrap around, as in the processors.
 inline int32_t wrapped_sum(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
 }

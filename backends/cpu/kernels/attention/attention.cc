@@ -318,7 +318,7 @@ class Attention : public Kernel {
     }
   }
 
-  // The tile of keys and of values, of which the last has `end` tokens, in f32.
+  // The tile of keys and of values in f32; the last one has `end` tokens.
   void convert(const Workspace& space, const KvBlock* keys, const KvBlock* values, int blocks, int64_t end) const {
     for (int i = 0; i < blocks; ++i) {
       const int tokens = static_cast<int>(std::min<int64_t>(kLanes, end - i * kLanes));

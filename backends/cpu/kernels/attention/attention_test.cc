@@ -271,7 +271,7 @@ TEST(Attention, refuses_what_it_cannot_do) {
   EXPECT_TRUE(made({1, 4, 32}, {2, 2, 32, 16}, {2, 2, 16, 32}));
   EXPECT_FALSE(made({1, 3, 32}, {2, 2, 32, 16}, {2, 2, 16, 32})) << "heads do not divide";
   EXPECT_FALSE(made({1, 4, 16}, {2, 2, 32, 16}, {2, 2, 16, 32})) << "head sizes differ";
-  EXPECT_FALSE(made({1, 4, 32}, {2, 2, 32, 24}, {2, 2, 24, 32})) << "page is no power of two";
+  EXPECT_FALSE(made({1, 4, 32}, {2, 2, 32, 24}, {2, 2, 24, 32})) << "page is not a power of two";
   EXPECT_FALSE(made({1, 4, 32}, {2, 2, 32, 8}, {2, 2, 8, 32})) << "page is too small";
   EXPECT_FALSE(made({1, 4, 32}, {2, 2, 32, 16}, {3, 2, 16, 32})) << "keys and values differ";
   EXPECT_FALSE(made({1, 4, 32}, {2, 2, 32, 16}, {2, 2, 16, 32}, DType::i8)) << "i8 without scales";

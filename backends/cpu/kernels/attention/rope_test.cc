@@ -93,8 +93,8 @@ struct CacheCase {
 };
 
 // The most that a stored number may be away from x, where `group` are the numbers that share its scale: half a unit in
-// the last place of a plain type (and below the least normal one, 2^-25 of f16). Of i8 half a step, which is the
-// largest by 127, and of u4 a whole step, which is the largest by 8: the largest itself has the code 0, and one of its
+// the last place of a plain type (and below the least normal one, 2^-25 of f16). For i8 half a step, which is the
+// largest by 127, and for u4 a whole step, which is the largest by 8: the largest itself has the code 0, and one of its
 // size and the other sign the code 15, one step short. A scale is rounded to f16.
 double stored_tolerance(DType type, double x, std::span<const float> group) {
   double largest = 0;

@@ -9,7 +9,7 @@
 
 namespace gabbro::cpu::GABBRO_ISA {
 
-// That a whole is cut into, the last of which may be smaller.
+// Parts that a whole is cut into; the last one may be smaller.
 inline int64_t pieces(int64_t whole, int64_t piece) { return (whole + piece - 1) / piece; }
 
 struct ClippedRow {
@@ -23,10 +23,10 @@ struct ClippedRow {
   int64_t left;  // may be negative
   int64_t step;
   int64_t count;       // of elements that are clipped, or would be
-  int64_t begin, end;  // those of them that are inside the row
+  int64_t begin, end;  // the ones inside the row
 };
 
-// In pieces whose lengths the compiler knows, the last of which may overlap the one before: the rows of small images
+// Works in pieces whose lengths the compiler knows; the last one may overlap the one before: the rows of small images
 // are too short for a call.
 inline void copy_short(const float* from, int64_t count, float* to) {
   const auto in_pieces = [&]<int64_t kPiece>() {

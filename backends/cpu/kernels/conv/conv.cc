@@ -217,7 +217,7 @@ class Conv : public Kernel {
   }
 
   // Whether sums that straddle the ends of rows cost more than copies for the left ends of all taps. A row has as many
-  // of the former as of the latter without those of the stride's remainders, divided among the stride's phases.
+  // of the former as of the latter without the stride's remainders, divided among the stride's phases.
   bool copies_each_left(const Phase& phase) const {
     const int64_t products = phase.tap_count() * std::min(kRowBlock, conv_.out_channels);
     return phase.rows > 1 && products > kCopyCost * in_step_[2] * phase.columns;

@@ -49,8 +49,8 @@ struct Steps {
   int64_t weight_tap[3]{}, weight_channel = 0;
 };
 
-// Sums [kOutputs][kPanel], of which kVectors are used, += weights · x, for these taps and all channels. `x` and
-// `weights` point to the first tap.
+// Sums [kOutputs][kPanel] += weights · x, for these taps and all channels. `x` and
+// `weights` point to the first tap; kVectors of the sums are used.
 template <int kOutputs, int kVectors, int kStep>
 void add_taps(const Steps& steps, const Range* taps, int64_t channels, const float* x, const float* weights,
               float* sums) {
@@ -64,7 +64,7 @@ void add_taps(const Steps& steps, const Range* taps, int64_t channels, const flo
     for (int64_t h = 0; h < taps[1].count; ++h) {
       const float* row = x + d * steps.x_tap[0] + h * steps.x_tap[1];
       const float* row_weights = weights + d * steps.weight_tap[0] + h * steps.weight_tap[1];
-      // A channel's taps one after the other: planes a multiple of 4 KiB apart share a set of the L1 cache.
+      // A channel's taps in sequence: planes a multiple of 4 KiB apart share a set of the L1 cache.
       for (int64_t c = 0; c < channels; ++c, row += steps.x_channel, row_weights += steps.weight_channel) {
         const float *clipped = row, *factors = row_weights;
         for (int64_t v = 0; v < taps[2].count; ++v, clipped += steps.x_tap[2], factors += kPanel) {
@@ -91,7 +91,7 @@ void add_taps(const Steps& steps, const Range* taps, int64_t channels, const flo
 using AddTaps = void (*)(const Steps& steps, const Range* taps, int64_t channels, const float* x, const float* weights,
                          float* sums);
 
-// By the number of outputs, less one.
+// Functions by the number of outputs, less one.
 using Tiles = std::array<AddTaps, kMatrixRows>;
 
 template <int kVectors, int kStep>
@@ -102,7 +102,7 @@ constexpr Tiles tiles_of() {
   (std::make_integer_sequence<int, kMatrixRows>{});
 }
 
-// By the number of vectors, less one.
+// Functions by the number of vectors, less one.
 template <int kStep>
 constexpr std::array<Tiles, kTileVectors> tiles_of_step() {
   return []<int... kIndex>(std::integer_sequence<int, kIndex...>) {
@@ -216,7 +216,7 @@ class ConvChannels : public Kernel {
     }
   }
 
-  // The same of weights [C, channels, taps], whose taps are those of the convolution from the last one on.
+  // For weights [C, channels, taps] with the convolution's taps in reverse order.
   void pack_transposed(const float* weight, const Panel& panel, float* packed) const {
     const int64_t taps = conv_.window.taps(), first = panel.first - panel.group * conv_.out_channels;
     if (panel.channels < kPanel) std::fill_n(packed, depth() * kPanel, 0.0f);

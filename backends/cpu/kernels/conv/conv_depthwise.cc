@@ -228,7 +228,7 @@ std::unique_ptr<Kernel> make_conv_depthwise(const abi::KernelRequest& request, c
   const Layout layout(conv, context.workers);
   if (layout.copy_floats == 0 || layout.copy_floats > kMostCopy) return nullptr;
   // In a single row of outputs nothing is seen by two taps below each other, and a product's tile has more sums: rows
-  // of 1000 take 1.2 to 1.4 times as long here, those of 100 half as long, for there is less to prepare.
+  // of 1000 take 1.2 to 1.4 times as long here, rows of 100 half as long, for there is less to prepare.
   if (conv.window.out[1] <= layout.apart && layout.bands_along > 1) return nullptr;
   return std::make_unique<DepthwiseConv>(conv, layout, context.workers);
 }

@@ -56,7 +56,7 @@ class SmallDepthwiseConv : public Kernel {
   int64_t weight_floats() const { return conv_.window.taps() * kLanes; }
   int64_t worker_floats() const { return copy_floats() + weight_floats() + kLanes + conv_.window.outputs() * kLanes; }
 
-  // By column of y: the taps that see a column of x, which are no sums of zeros.
+  // For each column of y: the taps that see a column of x; all other terms are zeros.
   void plan_runs() {
     const Window& w = conv_.window;
     longest_ = longest_run(w.kernel[1]);
@@ -77,7 +77,7 @@ class SmallDepthwiseConv : public Kernel {
     }
   }
 
-  // `rows` rows of eight elements that may be read, `step` apart, of which the first `columns` are of use: to
+  // `rows` rows of eight elements that may be read, `step` apart; the first `columns` are used: to
   // [column][kLanes].
   static void to_lanes(const float* from, int64_t step, int64_t rows, float* to) {
     for (int64_t r = 0; r < rows; r += 8) {

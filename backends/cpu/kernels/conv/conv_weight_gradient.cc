@@ -153,7 +153,7 @@ class ConvWeightGradient : public Kernel {
     }
   }
 
-  // The same for rows as long as the image's, from row `top` on: the image has the copy's layout, shifted by `left`,
+  // For rows as long as the image's, from row `top` on: the image has the copy's layout, shifted by `left`,
   // except for elements of the row before or after.
   void copy_plane(const float* x, int64_t top, int64_t left, float* to) const {
     const int64_t all = rows_ + more_rows_, height = conv_.window.in[1], away = std::abs(left);

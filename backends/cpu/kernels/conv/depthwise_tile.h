@@ -1,6 +1,6 @@
 // The register tile of depthwise convolutions: some rows of outputs by one vector. A vector of x is loaded once for all
-// taps below each other that see it, which is what keeps the loads, most of which straddle cache lines, below the
-// multiplications.
+// taps below each other that see it, which keeps the number of loads, most of them across cache lines, below the
+// number of multiplications.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct TapRun {
   int64_t weight;  // of the first
 };
 
-// First runs of kTaps taps, from `shorter` on those of one less.
+// First runs of kTaps taps, from `shorter` on runs of one less.
 struct TapRuns {
   const TapRun *begin, *shorter, *end;
   const float* weights;
@@ -86,7 +86,7 @@ void cut_taps(int64_t taps, int64_t cuts, Run run) {
 
 using MakeDepthwiseRows = void (*)(const TapRuns& runs, const float* x, int64_t columns, float* y, int64_t step);
 
-// By rows, then by taps, each less one.
+// Functions by rows, then by taps, each less one.
 template <Lanes kAre>
 inline constexpr auto kMakeDepthwiseRows = []<int... kIndex>(std::integer_sequence<int, kIndex...>) {
   return std::array<MakeDepthwiseRows, sizeof...(kIndex)>{

@@ -89,7 +89,7 @@ class Pool : public Kernel {
   }
 
  private:
-  // In shorter rows of outputs a loop over those of a tap costs more than what it does.
+  // In shorter rows of outputs, a loop over the outputs of a tap costs more than its work.
   static constexpr int64_t kShortRow = 8;
 
   // Tap by tap for a row of outputs.

@@ -1,5 +1,5 @@
 // Elementwise functions of two tensors of one dtype, of f16 and bf16 by f32, and `clamp` of three. maximum and minimum
-// of a NaN are NaN. Of i32: arithmetic wraps around, division truncates toward zero and by zero gives 0; a negative
+// of a NaN are NaN. With i32 arithmetic wraps around, division truncates toward zero and by zero gives 0; a negative
 // power of anything but ±1 is 0.
 #include <cmath>
 #include <string_view>

@@ -1,5 +1,5 @@
-// elementwise: several elementwise ops that use each other's results, a piece of the elements at a time. What a step
-// hands on stays in a buffer of the worker's that its caches hold.
+// elementwise: several elementwise ops that use each other's results, a piece of the elements at a time. Results that a
+// step hands on stay in a buffer of the worker's that its caches hold.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -16,7 +16,7 @@ constexpr int64_t kPiece =
     256;  // elements, 1 KB of f32: all buffers, inputs and outputs of a piece fit in the L1 cache
 constexpr int kMaxBuffers = 12;
 
-// The kernel of one op on contiguous pieces; null where there is none that goes row by row.
+// The kernel of one op on contiguous pieces; null: no kernel that goes row by row.
 std::unique_ptr<Elementwise> make_step(const char* op, const std::vector<DType>& inputs, DType output,
                                        const MakeContext& context) {
   std::unique_ptr<Kernel> kernel = make_kernel(abi::StepRequest(op, inputs, output, kPiece), context);

@@ -44,7 +44,7 @@ void where_row(const Row& row) {
     out[i] = chosen(condition[i * row.stride[0]], a[i * row.stride[1]], b[i * row.stride[2]]);
 }
 
-// By the size of an element: 1, 2, 4 or 8 bytes.
+// Kernels by the size of an element: 1, 2, 4 or 8 bytes.
 struct BySize {
   RowFunction rows[4];
   RowFunction of(DType dtype) const {

@@ -1,5 +1,5 @@
 // Elementwise functions of one tensor: of f64 all, and of f32 (and f16 and bf16 by f32) those that have no function
-// over F32. Loops over simd/f32.h, simd/f64.h and simd/library.h, of which the compiler makes vectors. `round` goes to
+// over F32. Loops over simd/f32.h, simd/f64.h and simd/library.h, which the compiler vectorizes. `round` goes to
 // the even one of two.
 #include <cmath>
 #include <string_view>

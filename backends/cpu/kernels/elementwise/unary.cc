@@ -32,7 +32,7 @@ void vector_row_of(const Row& row) {
   }
 }
 
-// By sine_cosine() where that is exact enough, else by the C library.
+// Uses sine_cosine() where that is exact enough, else the C library.
 template <bool kSine>
 F32 sine_or_cosine(F32 x) {
   if (!any(splat(kMaxReducible) < abs(x))) {
@@ -52,7 +52,7 @@ template <class... Rest>
   return sum;
 }
 
-// By rational approximations that meet at 0.92, within 1 unit in the last place (every 2⁻¹¹ of ±5, against double).
+// Rational approximations that meet at 0.92, within 1 unit in the last place (every 2⁻¹¹ of ±5, against double).
 [[gnu::always_inline]] inline F32 erf(F32 x) {
   const F32 t = abs(x), s = x * x;
   F32 far = fma(splat(-1.72853470e-5f), t, splat(3.83197126e-4f));
@@ -84,7 +84,7 @@ template <class... Rest>
   const F32 tail = zero_unless(size < splat(kEnd), scale_by_normal_power(u * scaled * power, n));
   return fma(-size, tail, max(splat(-0.0f), x));  // -0 far below, as in PyTorch
 }
-// The same for f16 and bf16, within 2⁻¹⁵ of the result: with fewer terms, and the exponent as it is rounded.
+// For f16 and bf16, within 2⁻¹⁵ of the result: with fewer terms, and the rounded exponent.
 [[gnu::always_inline]] inline F32 gelu_f16(F32 x) {
   constexpr float kEnd = 10, kHalfLog2 = 0.721347511f;
   const F32 size = abs(min(splat(kEnd), x));

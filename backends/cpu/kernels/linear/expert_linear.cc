@@ -23,7 +23,7 @@ class ExpertLinear : public Kernel, public IndexReader {
  private:
   static constexpr int kMaxPanels = kFewPanels > 2 ? kFewPanels : 2;  // of an item
 
-  // The slots (token, expert) sorted by expert, and the tiles into which those of each expert are cut. Every worker
+  // The slots (token, expert) sorted by expert, and the tiles of each expert's slots. Every worker
   // makes a copy: it is small, and none waits.
   struct Routing {
     int32_t* slots;       // [slots]
@@ -79,7 +79,7 @@ ExpertLinear::ExpertLinear(const abi::KernelRequest& request, const abi::ExpertR
       sizes_(sizes),
       dtype_(request.inputs[1].dtype),
       packed_(request.inputs[1].layout == abi::Layout::kPacked),
-      // By the number of tokens alone, as in `linear`: how they are routed must not change a bit.
+      // Depends only on the number of tokens, as in `linear`: their routing must not change a bit.
       few_(sizes.tokens <= kFewTokens || sizes.slots() <= kFewTokens * sizes.experts),
       panel_bytes_(panel_bytes(dtype_, sizes.columns)),
       tile_slots_(few_ ? kFewTokens : kTileTokens),
@@ -173,7 +173,7 @@ void ExpertLinear::prepare_tile(const abi::Launch& launch, const Routing& routin
                        {0, sizes_.columns}, target, row);
 }
 
-// Panels of the packed matrix may have rows of two experts, where those of one are not whole panels.
+// Panels of the packed matrix may have rows of two experts, if the rows of one are not whole panels.
 void ExpertLinear::load_panels(const std::byte* data, int64_t expert, int64_t item, char* own, Panels& panels) const {
   const int64_t begin = packed_ ? expert * sizes_.rows / kPanelRows : 0;
   const int64_t end = packed_ ? panel_count((expert + 1) * sizes_.rows) : panel_count(sizes_.rows);

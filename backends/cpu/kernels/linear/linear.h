@@ -45,7 +45,7 @@ class Linear : public Kernel {
     MultiTokenI16 multi_token_i16[kTileTokens / 4][2] = {};  // of width 4, 8, 12, for one or two panels
     ManyPlain many_plain[kTileTokens / 4][2] = {};
   };
-  // Panels that are computed together: neighbors; with silu·mul the same ones of both matrices, first those of the
+  // Panels that are computed together: neighbors; with silu·mul the same ones of both matrices, first the panels of the
   // first matrix.
   static constexpr int kMaxItemPanels = 8;
   struct Item {

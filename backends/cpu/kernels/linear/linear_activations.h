@@ -38,7 +38,7 @@ struct GroupSums {
   bool operator==(const GroupSums&) const = default;
 };
 
-// W tokens. Pair p of token t holds two codes: of each four k, those of k and k + 2, then those of k + 1 and k + 3, as
+// W tokens. Pair p of token t holds two codes: of each four k, first k and k + 2, then k + 1 and k + 3, as
 // even_bytes and odd_bytes deal the weights. A code stands for scales[k/32][t] times itself.
 struct WordTile {
   const int16_t* codes;  // [K/2][W][2]

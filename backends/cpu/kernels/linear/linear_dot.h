@@ -19,7 +19,7 @@ template <int64_t bytes, int64_t distance>
 // Up to kFewTokens tokens, straight from the packed form.
 using FewQuantized = void (*)(const void* panel, int64_t columns, const WordTile& x, float* y);
 
-// The same for plain weights, which are read in place: the rows of up to kFewPanels panels, each of consecutive
+// For plain weights, which are read in place: the rows of up to kFewPanels panels, each of consecutive
 // elements. x: [W][K]; results: [panels][W][16]. Panels are interleaved, since a core reads several streams of
 // addresses faster than one, if they are pages apart (Zen 3: four panels of F16 1.2 to 1.4 times as fast as one).
 struct PlainRows {

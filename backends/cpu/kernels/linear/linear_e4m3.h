@@ -1,4 +1,4 @@
-// Products of a chunk of E4M3 codes, which are no integers: in f32, with the activations' codes of 16 bits.
+// Products of a chunk of E4M3 codes, which are not integers: in f32, with the activations' codes of 16 bits.
 #pragma once
 
 #include "backends/cpu/kernels/linear/linear_dot.h"

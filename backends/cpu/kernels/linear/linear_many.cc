@@ -22,8 +22,8 @@ template <class Weight>
   }
 }
 
-// A chunk of 16 rows to codes with a scale for each row; weight(k): those of column k. With an infinity or a NaN the
-// scale is a NaN.
+// A chunk of 16 rows to codes with a scale for each row; weight(k): the weights of column k. With an infinity or a NaN
+// the scale is a NaN.
 template <class Weight>
 [[gnu::always_inline]] inline void round_chunk(const Weight& weight, int16_t* codes, float* scales) {
   const F32 levels = splat(kWordLevels), least = splat(kLeastWordPeak);

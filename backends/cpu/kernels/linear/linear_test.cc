@@ -26,7 +26,7 @@ std::vector<DType> weight_types() {
   return types;
 }
 
-// The dtype that kernels see: formats without panels are dequantized to f16. Those that there are lose nothing by it.
+// The dtype that kernels see: formats without panels are dequantized to f16. The existing ones lose nothing by it.
 DType stored(DType dtype) { return is_quantized(dtype) && !has_panels(dtype) ? DType::f16 : dtype; }
 
 constexpr double kEpsilon = 0x1p-24;
@@ -375,7 +375,7 @@ TEST_P(LinearTest, MatricesOfDifferentFormats) {
   }
 }
 
-TEST_P(LinearTest, WeightsAsTheyLie) {
+TEST_P(LinearTest, WeightsInPlace) {
   for (DType dtype : weight_types()) {
     if (stored(dtype) != dtype) continue;  // the composition dequantizes them
     for (int64_t tokens : {1, 6}) {

@@ -109,7 +109,7 @@ class Matmul : public Kernel {
     }
   }
 
-  // The same where fewer than kPanel columns are left.
+  // As above, with fewer than kPanel columns left.
   template <class Tile>
   void multiply_edge(Tile tile, const PanelSource& panel, int rows, int64_t columns, int64_t depth) const {
     alignas(64) float sums[kMatrixRows * kPanel] = {};

@@ -16,7 +16,7 @@ constexpr int64_t kPartDepth = 1 << 14;  // elements of a part, at least, and ho
 constexpr int64_t kMostParts = 64;
 constexpr int64_t kItemElements = 1 << 14;  // of A, that a worker takes at a time
 
-// Four running sums: each waits for the one before. What is not a whole vector comes last.
+// Four running sums: each waits for the one before. Elements beyond whole vectors come last.
 float dot(const float* a, const float* b, int64_t count) {
   F32 sums[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
   int64_t i = 0;

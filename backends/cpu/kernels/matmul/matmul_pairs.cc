@@ -23,7 +23,7 @@ constexpr int64_t kStrip = 512;      // columns of B that are packed at a time, 
 
 using AddPairs = void (*)(const float* a, const float* b, int64_t steps, bool accumulate, float* sums, int64_t stride);
 
-// By the number of rows, less one.
+// Functions by the number of rows, less one.
 constexpr auto kAddPairs = []<int... kIndex>(std::integer_sequence<int, kIndex...>) {
   return std::array<AddPairs, kMatrixRows>{add_pairs<kIndex + 1, kTileVectors, kMatrixRows>...};
 }

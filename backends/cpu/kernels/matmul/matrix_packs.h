@@ -21,7 +21,7 @@ constexpr int64_t packed_rows_floats(int64_t rows, int64_t depth) {
 }
 constexpr int64_t packed_columns_floats(int64_t columns, int64_t depth) { return round_up(columns, kPanel) * depth; }
 
-// At most kMatrixRows rows of A [rows, columns]: to [columns][kMatrixRows], of which absent rows are left as they are.
+// At most kMatrixRows rows of A [rows, columns]: to [columns][kMatrixRows]; absent rows are left unchanged.
 inline void pack_row_tile(const abi::MatrixView& a, const float* from, float* to) {
   const auto rows = static_cast<int>(a.rows);
   int64_t k = 0;
@@ -86,8 +86,8 @@ struct PanelSource {
   }
 };
 
-// Rows of A, in tiles that are `tile_step` elements apart and of which `block` is the first, times whole vectors of
-// columns; source_at(j) is B from column j on. What is left of the rows takes wider tiles. Sums are of blocks of K.
+// Rows of A, in tiles that are `tile_step` elements apart, from `block` on, times whole vectors of
+// columns; source_at(j) is B from column j on. The remaining rows take wider tiles. Sums are of blocks of K.
 template <class Tile, class SourceAt>
 void product_block(const Tile& block, int64_t tile_step, int64_t rows, int64_t columns, int64_t depth,
                    const SourceAt& source_at) {

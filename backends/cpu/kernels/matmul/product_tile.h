@@ -35,7 +35,7 @@ struct ProductTile {
   bool accumulate;  // add to `out`
 };
 
-// The same of rows that pack_rows() has packed. That the strides are known saves the registers of twelve addresses.
+// For rows that pack_rows() has packed. Known strides save the registers of twelve addresses.
 struct PackedTile {
   const float* a;
   static constexpr int64_t row_stride = 1;
@@ -49,7 +49,7 @@ struct PackedTile {
 // with the block's and the number of blocks.
 inline constexpr int64_t kSumSteps = 256;
 
-// Steps `begin` to `end`, of which the sum is added to what is there with `accumulate`.
+// Steps `begin` to `end`; with `accumulate` their sum is added to the value there.
 template <int kRows, int kVectors, class Tile, class Source>
 void product_tile(const Tile& tile, const Source& b, int64_t begin, int64_t end) {
   F32 sum[kRows][kVectors];

@@ -48,7 +48,7 @@ class RecurrentSchedule {
       : steps_(shape.steps), batch_(shape.batch), blocks_(shape.blocks()), together_(blocks_together) {
     constexpr int64_t kSmallStep = 100'000;      // multiplications: about as long as a barrier
     constexpr int64_t kCachedWeights = 1 << 18;  // elements: 1 MiB, the L2 cache of a core
-    constexpr int64_t kEnoughRows = 4;           // per worker, for each of which a weight is loaded once
+    constexpr int64_t kEnoughRows = 4;           // per worker; a weight is loaded once for each
     const int64_t weights = shape.gates() * shape.hidden * shape.hidden;
     by_rows_ =
         workers == 1 || batch_ * weights < kSmallStep || (batch_ >= kEnoughRows * workers && weights <= kCachedWeights);
@@ -56,7 +56,7 @@ class RecurrentSchedule {
     rows_ = shared ? std::min((batch_ + workers - 1) / workers, kTileBatch) : std::min(batch_, kTileBatch);
   }
 
-  // body(s, tile) for all steps, in order for each row; `last` of them, counted from 0. What a step writes is visible
+  // body(s, tile) for all steps, in order for each row; `last` of them, counted from 0. Results of a step are visible
   // to the next one.
   template <class Body>
   void run(int64_t count, Worker& worker, const Body& body) const {

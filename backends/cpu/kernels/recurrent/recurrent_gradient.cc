@@ -23,7 +23,7 @@ class RecurrentGradient : public Kernel {
   static constexpr int64_t kGates = recurrent_gates(kCell);
   static constexpr bool kLstm = kCell == RecurrentCell::kLstm, kGru = kCell == RecurrentCell::kGru;
 
-  // `constant_dc`: the gradient of the states c is one number, as it is where nothing but the last one has any.
+  // `constant_dc`: the gradient of the states c is one number, as when only the last one has a gradient.
   RecurrentGradient(const RecurrentShape& shape, bool constant_dc, int workers)
       : shape_(shape), schedule_(shape, workers, kBlocksTogether), constant_dc_(constant_dc) {
     const int64_t depth = kGates * shape.hidden;

@@ -1,4 +1,4 @@
-// Sums for the gradients of a batch norm, f32: for each channel those of dy and of dy · (x - mean), in one pass.
+// Sums for the gradients of a batch norm, f32: for each channel the sums of dy and of dy · (x - mean), in one pass.
 #include <algorithm>
 
 #include "backends/common/norm_request.h"

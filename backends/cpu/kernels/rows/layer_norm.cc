@@ -12,7 +12,7 @@ namespace {
 
 // Rows that all workers share, where a row for each would leave most of them idle.
 constexpr int64_t kFewRows = 16, kLongRow = 8 * kMomentBlock;
-// Up to this many columns the moments are two plain sums of f32; of longer rows those of blocks, merged in f64.
+// Up to this many columns the moments are two plain sums of f32; for longer rows the moments of blocks, merged in f64.
 constexpr int64_t kPlainColumns = 32768;
 
 template <class X>

@@ -1,8 +1,8 @@
 // The mean and the variance of each channel of x [N, C, S]: moments of blocks, merged in f64. The blocks depend on the
 // shape alone, so the results do not depend on the number of threads.
 //
-// Channels with long runs of neighbors have blocks of runs. The others are columns of a matrix [rows, columns], a block
-// of which is kColumns wide; several rows of a narrow matrix are read as one (`fold`).
+// Channels with long runs of neighbors have blocks of runs. The others are columns of a matrix [rows, columns], in
+// blocks that are kColumns wide; several rows of a narrow matrix are read as one (`fold`).
 #include "backends/cpu/kernels/rows/moments.h"
 
 #include <array>

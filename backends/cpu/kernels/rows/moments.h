@@ -1,4 +1,4 @@
-// Means and sums of squared distances of blocks of elements, in f32, and how those of blocks are merged, in f64, so
+// Means and sums of squared distances of blocks of elements, in f32, and the merging of the blocks' moments, in f64, so
 // that errors do not grow with the number of elements.
 #pragma once
 
@@ -100,7 +100,7 @@ float mean_of_first(Each&& each) {
   return reduce_sum(sum) / static_cast<float>(count);
 }
 
-// Moments of a block of `count` elements, the first of which is `first`. each(body) calls body(x, length) for each of
+// Moments of a block of `count` elements that begins with `first`. each(body) calls body(x, length) for each of
 // the contiguous runs that it consists of. Elements are read a second time only where the mean of the first is far from
 // that of all.
 template <class T, class Each>

@@ -271,7 +271,7 @@ void arg_row(const void* row, int64_t stride, int64_t count, void* out) {
   *static_cast<int32_t*>(out) = static_cast<int32_t>(best);
 }
 
-// `width` neighbors as they are computed with: halves as f32 in `memory`.
+// `width` neighbors in their type for computing: f16 and bf16 as f32 in `memory`.
 template <class T>
 const Wide<T>* widened(const T* x, int64_t width, Wide<T>* memory) {
   if constexpr (kHalf<T>) {
@@ -300,7 +300,7 @@ void arg_side(const void* rows, int64_t stride, int64_t count, void* out, int64_
   }
 }
 
-// The results of parts of rows: those of `rows` rows, `row_stride` apart, from their columns `begin` on.
+// The results of parts of rows: of `rows` rows, `row_stride` apart, from their columns `begin` on.
 struct Part {
   const void* x;  // the first row
   int64_t rows, row_stride, stride;
@@ -308,7 +308,7 @@ struct Part {
   const void* results;
 };
 
-// Part by part, in order, joined into those of the parts before.
+// Part by part, in order, each joined into the results of the parts before.
 template <class T, class F>
 void join_results(const Part& part, void* out) {
   join_neighbors<F, 1>(static_cast<const Wide<T>*>(part.results), 0, part.rows, static_cast<Wide<T>*>(out));

@@ -111,7 +111,7 @@ class Row {
     items_[count_++] = {static_cast<int32_t>(i), std::min(x_[static_cast<size_t>(i)], kLargest), 0};
   }
 
-  // Those from `least` on, by id.
+  // Logits from `least` on, by id.
   void gather_from(float least) {
     const float below = std::nextafter(least, -kInfinity);
     count_ = 0;
