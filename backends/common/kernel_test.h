@@ -132,7 +132,7 @@ class Target {
  public:
   virtual ~Target() = default;
   virtual bool takes(const Call& call) const = 0;  // whether there is a kernel for it
-  virtual void run(const Call& call) const = 0;    // a failure of the test where there is none
+  virtual void run(const Call& call) const = 0;    // without a kernel the test fails
 };
 
 // Calls body for each target of the program that the test is linked into (tests/kernels/isa_target.cc,

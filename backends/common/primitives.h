@@ -13,7 +13,7 @@ namespace gabbro::abi {
 inline constexpr int kMaxStridedInputs = 8;
 
 // Strided and broadcast inputs of one shape, in the order of a contiguous output: adjacent contiguous axes are merged,
-// and those of length 1 left out. Axis 0 is the fastest; there is at least one.
+// and axes of length 1 left out. Axis 0 is the fastest; there is at least one.
 struct StridedAxes {
   int rank = 0;
   int64_t total = 1;  // elements
@@ -67,7 +67,7 @@ struct MatrixView {
   int64_t column_stride;
 };
 MatrixView last_axes(const TensorView& view);
-// The batch axes of a factor alone, broadcast to those of the product `like`.
+// Only the batch axes of a factor, broadcast to the axes of the product `like`.
 TensorView batch_axes(const TensorView& view, const TensorView& like);
 
 // The operands of `matmul_fused`, whose first factor is seen as one matrix; or of a `linear` of plain weights of x's

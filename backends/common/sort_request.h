@@ -14,7 +14,7 @@ struct SortRequest {
   bool descending = false;
 };
 
-// False where this is no request for x of floats, i32 or i64 with 0 < count <= columns.
+// False unless this is a request for x of floats, i32 or i64 with 0 < count <= columns.
 bool read_sort_request(const KernelRequest& request, SortRequest& sort);
 
 }  // namespace gabbro::abi

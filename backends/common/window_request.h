@@ -23,7 +23,7 @@ struct Im2colRequest {
 bool read_im2col(const KernelRequest& request, Im2colRequest& im2col);
 
 // conv: weight [O, C / groups, kernel...], bias f32 [O]? to [N, O, out...]. conv_transpose: weight [C, O / groups,
-// kernel...], and the window slides over y: `in` are y's lengths, and `out` those of x. Weights have x's dtype.
+// kernel...], and the window slides over y: `in` are y's lengths, and `out` x's. Weights have x's dtype.
 struct ConvRequest {
   Window window;
   int64_t images = 0;

@@ -65,7 +65,7 @@ std::string release_addresses(Context* context, void* range, size_t bytes);
 
 Queue* create_queue(Context* context);
 void destroy_queue(Queue* queue);  // which is synchronized, or its device failed
-// Host memory must stay as it is until the queue is synchronized, unless it is not pinned: then it is copied at once,
+// Host memory must stay unchanged until the queue is synchronized, unless it is not pinned: then it is copied at once,
 // and is at most kPageableBytes, the largest copy that HIP stages; of larger ones it pins the pages (memory/staging.h).
 inline constexpr size_t kPageableBytes = size_t{1} << 20;
 void copy_to_device(Queue* queue, void* target, const void* host, size_t bytes);
@@ -118,7 +118,7 @@ Module* load_module(Context* context);
 void unload_module(Module* module);
 std::string module_description(const Module* module);  // which code object is in use
 uint32_t wave_size(const Context* context);
-Function* find_function(Module* module, const char* name);  // null where there is none; belongs to the module
+Function* find_function(Module* module, const char* name);  // null: no such kernel; belongs to the module
 // Kernels that are made at run time: a source that includes the files of kernels/, compiled on this machine, and kept
 // for the next time under `name`, which no other source may have. Null where it has no such kernel. Throws where the
 // compiler refuses it.
@@ -222,7 +222,7 @@ struct Collectives {
   void (*all_reduce)(Group* group, const std::vector<Queue*>& queues, const Buffers& buffers, const Reduce& reduce);
   void (*all_gather)(Group* group, const std::vector<Queue*>& queues, const Buffers& buffers, size_t bytes);
 };
-const Collectives* collectives();  // null where there are none
+const Collectives* collectives();  // null: none
 
 struct GraphRules {
   size_t most;      // graphs that a stream keeps
@@ -231,7 +231,7 @@ struct GraphRules {
   std::string off;  // why there are none on this device; empty: there are
 };
 GraphRules graph_rules(const Context* context);
-// Work enqueued between the two becomes a graph instead of being done. Where end_capture throws, the capture has ended.
+// Work enqueued between the two becomes a graph instead of being done. If end_capture throws, the capture has ended.
 void begin_capture(Queue* queue);
 Graph* end_capture(Queue* queue);
 void abandon_capture(Queue* queue);  // ends a capture, also a failed one, and drops what was captured

@@ -12,7 +12,7 @@ namespace gabbro::gpu {
 namespace {
 
 // Calls visit(word) with the words that tell lists apart, until it returns false; returns whether it never did. The
-// kernels come first, so that those of a recorded list are found without knowing its launches.
+// kernels come first, so that a recorded list's kernels are found without knowing its launches.
 template <class Visit>
 bool for_words(const abi::Launch* launches, int32_t count, Visit visit) {
   const std::span list(launches, static_cast<size_t>(count));

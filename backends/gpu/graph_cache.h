@@ -49,7 +49,7 @@ class GraphCache {
   GraphCache(const GraphCache&) = delete;
   GraphCache& operator=(const GraphCache&) = delete;
 
-  // Whether the launches went out as a graph. Where a graph cannot be made or launched, the list is never tried again.
+  // Whether the launches went out as a graph. If a graph cannot be made or launched, the list is never tried again.
   // Throws ApiError where the device fails.
   bool replay(const abi::Launch* launches, int32_t count);
 

@@ -7,7 +7,7 @@
 
 namespace gabbro::gpu {
 
-// The same text, which lives as long as the plugin.
+// A copy of the text that lives as long as the plugin.
 const char* keep_name(const std::string& name);
 
 // `name` is from keep_name, or a literal. Two stores; of launches at the same time one may be left out.

@@ -35,7 +35,7 @@ class GpuStream {
 
   // Waits for its work; the mutex is held. Throws ApiError.
   void synchronize();
-  // The same by `wait`, which waits for all of the queue's work in another manner.
+  // Waits by `wait`, which waits for all of the queue's work in another manner.
   void wait_by(const std::function<void()>& wait);
   // Waits for its work, whose failure is of no interest any more.
   void drain();

@@ -26,7 +26,7 @@ constexpr std::array<Card, 11> kCards = {{
 
 constexpr int kFirstBus = 3;
 
-// "gfx90a" is 9.0: the last two digits, of which the last is hexadecimal, are the minor number and the step.
+// "gfx90a" is 9.0: the last two digits (the last one is hexadecimal) are the minor number and the step.
 int major_of(std::string_view target) {
   int major = 0;
   for (const char digit : target.substr(3, target.size() - 5)) major = major * 10 + (digit - '0');

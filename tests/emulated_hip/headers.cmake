@@ -1,4 +1,4 @@
-# emulated_hip_headers(variable): the folder with the headers of HIP, rocBLAS and hipBLASLt, without those of a system.
+# emulated_hip_headers(variable): the folder with the headers of HIP, rocBLAS and hipBLASLt, without a system's.
 function(emulated_hip_headers variable)
   set(from ${GABBRO_HIP_HEADERS})
   if(NOT from)

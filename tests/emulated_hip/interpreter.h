@@ -1,5 +1,5 @@
 // The Python interpreter in which the instruction emulator runs, opened when the first code object is loaded. Its
-// functions are those of instructions/device.py.
+// functions are in instructions/device.py.
 #pragma once
 
 #include <cstdint>

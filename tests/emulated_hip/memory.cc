@@ -162,7 +162,7 @@ std::string Memory::describe(const void* address) {
   if (after != allocations_.end() && at >= reinterpret_cast<uintptr_t>(after->second.mapping))
     return fmt::format("access {} bytes before a {} of {} bytes", after->first - at, name_of(after->second.kind),
                        after->second.bytes);
-  return fmt::format("access at {}, which is no device memory", address);
+  return fmt::format("access at {}, which is not device memory", address);
 }
 
 }  // namespace emulated_hip

@@ -53,7 +53,7 @@ constexpr const char* kCudnn = "cuDNN";
   X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphExecDestroy) X(cuGraphDestroy) X(cuGetErrorString) \
   X(cuDeviceCanAccessPeer) X(cuCtxEnablePeerAccess) X(cuMemcpyPeerAsync) X(cuEventCreate) X(cuEventDestroy) \
   X(cuEventRecord) X(cuEventQuery) X(cuStreamWaitEvent) X(cuOccupancyMaxActiveClusters)
-// Those that drivers before CUDA 12.4 or 10.2 lack; null there.
+// Functions that drivers before CUDA 12.4 or 10.2 lack; null there.
 #define GABBRO_LATER_FUNCTIONS(X) \
   X(cuModuleGetFunctionCount) X(cuModuleEnumerateFunctions) X(cuFuncGetName) \
   X(cuMemGetAllocationGranularity) X(cuMemAddressReserve) X(cuMemAddressFree) X(cuMemCreate) X(cuMemRelease) \
@@ -69,7 +69,7 @@ class Driver {
   GABBRO_LATER_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
 
-  // The driver, or null where there is none that works.
+  // The driver; null: none that works.
   static const Driver* get() {
     static const Driver driver;
     return driver.works_ ? &driver : nullptr;
@@ -143,7 +143,7 @@ struct Context {
   std::mutex workspace_mutex;
   CUdeviceptr workspace = 0;  // of cuBLASLt, from its first product on, until a queue takes it
   bool workspace_taken = false;
-  std::unique_ptr<ConvolutionLibrary> convolutions;  // from the first convolution on; null where there is none
+  std::unique_ptr<ConvolutionLibrary> convolutions;  // from the first convolution on; null: none
   bool convolutions_opened = false;
 
   void use() const { driver().check(driver().cuCtxSetCurrent_(context), "selecting the device"); }
@@ -169,7 +169,7 @@ struct Function {
 struct Module {
   Context* context;
   std::vector<CUmodule> loaded;
-  std::vector<CUmodule> unlisted;                   // those of them whose kernels the driver cannot list
+  std::vector<CUmodule> unlisted;                   // the ones whose kernels the driver cannot list
   std::unordered_map<std::string, CUmodule> homes;  // of the kernels that are listed
   std::unordered_map<std::string, std::unique_ptr<Function>> functions;
 };
@@ -476,10 +476,10 @@ uint32_t launch_memory(CUmodule module, CUfunction function, const std::string& 
 }
 
 // Divides a multiprocessor's memory between its blocks and the L1 cache, and returns the number of blocks that run at a
-// time. Launches with different divisions do not overlap, so that all kernels have the same one, but for those of which
-// two blocks have no room (attention of many tokens). The cache keeps the rest of a sector that a lane reads in parts,
-// as the scales of K formats: with the smallest cache a step of eight sequences of Q4_K_M takes 1.27 times as long on
-// an H200, and one token 1.05 times.
+// time. Launches with different divisions do not overlap, so that all kernels have the same one, but for kernels of
+// which two blocks do not fit (attention of many tokens). The cache keeps the rest of a sector that a lane reads in
+// parts, as the scales of K formats: with the smallest cache a step of eight sequences of Q4_K_M takes 1.27 times as
+// long on an H200, and one token 1.05 times.
 int divide_memory(CUdevice device, CUfunction function, int threads, uint32_t launch_bytes, const char* name) {
   constexpr int kBlocksBytes = 132 << 10;  // one of the divisions of an H200's 228 KB
   const Driver& cuda = driver();

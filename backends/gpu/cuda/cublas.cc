@@ -27,7 +27,7 @@ class Library {
 #undef GABBRO_APPLY
   cublasLtHandle_t handle = nullptr;
 
-  // Null where there is none that works.
+  // Null: none that works.
   static const Library* get() {
     static const Library library;
     return library.handle != nullptr ? &library : nullptr;

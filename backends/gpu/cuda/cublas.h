@@ -22,7 +22,7 @@ class CublasProduct {
 // Workspace of a GEMM on the device.
 inline constexpr size_t kCublasWorkspace = size_t{32} << 20;  // NVIDIA's advice for compute capability 9.0
 
-// "13.0.2", of the library as it counts; empty where there is none that works.
+// "13.0.2", as the library counts; empty: none that works.
 std::string cublas_version();
 
 // Null where there is no library, or it takes no such product. The device's context is current.

@@ -10,7 +10,7 @@
 
 namespace gabbro::gpu::api {
 
-// The first of `names` that can be opened; null where there is none.
+// The first of `names` that can be opened; null: none.
 inline void* open_library(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL)) return library;

@@ -17,7 +17,7 @@
 namespace gabbro::gpu {
 namespace {
 
-// Sizes that are no multiple of a wave or a tile, over several blocks; columns of weights come in whole blocks.
+// Sizes that are not multiples of a wave or a tile, over several blocks; columns of weights come in whole blocks.
 constexpr int64_t kRows = 37, kColumns = 259;
 constexpr int64_t kOutputs = 131, kDepth = 416;
 // One token, few, and some for each of the sizes of tiles: other kernels each.

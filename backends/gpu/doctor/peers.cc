@@ -34,7 +34,7 @@ uint64_t checksum(std::span<const std::byte> bytes) {  // FNV-1a
   return hash;
 }
 
-// Null where there is none.
+// Null: none.
 std::shared_ptr<std::byte> test_memory(api::Context* context) {
   return {static_cast<std::byte*>(api::allocate(context, kTestBytes)), [context](std::byte* memory) {
             if (memory != nullptr) api::release(context, memory);

@@ -75,7 +75,7 @@ TEST(ElfTarget, RefusesOtherFiles) {
   EXPECT_EQ(elf_target(other), "");
 }
 
-TEST(CodeArchive, GivesBackEachImageOfEachTarget) {
+TEST(CodeArchive, ReturnsEachImageOfEachTarget) {
   const std::string common = noise(20000, 1), other = noise(30000, 2);
   const std::string packed = pack_code({{"gfx1100", "rms_norm", elf(0x41, common)},
                                         {"gfx1101", "rms_norm", elf(0x46, common + "x")},

@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view kFirstSource = "kernels/rows/rms_norm.cc";
 
 // Sources of language models, those that take longest to compile first (linear_batch: 50 s for gfx1201, softmax_topk:
-// 0.6 s). Where one of kBeginnings is compiled, which is needed when weights are packed or the first step is planned,
+// 0.6 s). When one of kBeginnings is compiled, which is needed when weights are packed or the first step is planned,
 // the others are begun.
 constexpr auto kCompanions = std::to_array<std::string_view>({
     "kernels/linear/linear_batch.cc",

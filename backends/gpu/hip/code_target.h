@@ -10,7 +10,7 @@ namespace gabbro::gpu::hip {
 // "gfx90a" of "gfx90a:sramecc+:xnack-": without what says how the device is set up.
 std::string_view target_of(std::string_view architecture);
 
-// The generic target whose code runs on `target`: "gfx11-generic" for "gfx1100"; empty where there is none. After the
+// The generic target whose code runs on `target`: "gfx11-generic" for "gfx1100"; empty: none. After the
 // table "Generic Processors" of LLVM's user guide for AMDGPU.
 std::string_view generic_target(std::string_view target);
 

@@ -68,7 +68,7 @@ class Cache : public testing::Test {
   const std::string code_ = "code of a kernel";
 };
 
-TEST_F(Cache, GivesBackWhatWasStoredUnderTheSameKey) {
+TEST_F(Cache, ReturnsWhatWasStoredUnderTheSameKey) {
   EXPECT_EQ(loaded(cache()), "nothing");
   ASSERT_TRUE(cache().store("norm", code_));
   EXPECT_EQ(loaded(cache()), code_);

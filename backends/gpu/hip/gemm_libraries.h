@@ -44,7 +44,7 @@ class ProductLibrary {
   virtual void leave(hipStream_t stream) = 0;
 };
 
-// Memory of the device that a library's products may use, one after another on a stream.
+// Memory of the device that a library's products may use, in sequence on a stream.
 class Workspace {
  public:
   // Default workspace of hipBLASLt and rocBLAS on most targets.

@@ -20,7 +20,7 @@ class Compiler {
     static const Compiler compiler;
     return compiler;
   }
-  // The compiler; throws where there is none.
+  // The compiler; throws if there is none.
   static const Compiler& get() {
     const Compiler& compiler = open();
     if (!compiler.works_) {

@@ -153,7 +153,7 @@ class MiopenConvolution final : public LibraryConvolution {
     return false;
   }
 
-  // MIOpen keeps what it finds, and ranks it first from then on. Where there is no memory for it, nothing is found.
+  // MIOpen keeps what it finds, and ranks it first from then on. Without memory for it, nothing is found.
   void search(DType dtype, const ConvDimensions& d) {
     const Functions& f = shared_->functions;
     const auto bytes_of = [&](const int(&lengths)[5]) {

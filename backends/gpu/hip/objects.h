@@ -25,7 +25,7 @@ struct Context {
   uint32_t units = 0;                                // multiprocessors
   std::mutex products_mutex;                         // of the pointer
   std::unique_ptr<hip::ProductLibraries> products;   // from the first product on
-  std::unique_ptr<ConvolutionLibrary> convolutions;  // the same, and null where there is none
+  std::unique_ptr<ConvolutionLibrary> convolutions;  // from the first convolution on; null: none
   bool convolutions_opened = false;
 
   void use() const { runtime().check(runtime().hipSetDevice_(device), "selecting the device"); }

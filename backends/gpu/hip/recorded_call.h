@@ -1,5 +1,5 @@
 // Wrappers that record the calls of a table of C functions (call_trace.h). A wrapper is made from the function's type:
-// numbers and texts are written as they are, pointers by name, the data behind them never.
+// numbers and texts are written in full, pointers by name, the data behind them never.
 #pragma once
 
 #include <cxxabi.h>
@@ -123,7 +123,7 @@ struct RecordedCall {
 };
 
 // Replaces the function by its wrapper. Functions that the library lacks (null), and those that return no error code,
-// stay as they are.
+// stay unchanged.
 template <CallName name, class Result, class... Arguments>
 void record_calls(CallTrace& trace, Result (*&function)(Arguments...)) {
   if constexpr (std::is_enum_v<Result>) {

@@ -19,7 +19,7 @@ namespace gabbro::gpu::hip {
   X(hipDeviceCanAccessPeer) X(hipDeviceEnablePeerAccess) X(hipMemcpyPeerAsync) \
   X(hipEventCreateWithFlags) X(hipEventDestroy) X(hipEventRecord) X(hipStreamWaitEvent) \
   X(hipStreamQuery) X(hipEventQuery)
-// Those that some runtimes lack; null there.
+// Functions that some runtimes lack; null there.
 #define GABBRO_LATER_FUNCTIONS(X) \
   X(hipDeviceGetAttribute) X(hipMemGetAllocationGranularity) X(hipMemAddressReserve) X(hipMemAddressFree) \
   X(hipMemCreate) X(hipMemRelease) X(hipMemMap) X(hipMemUnmap) X(hipMemSetAccess)
@@ -36,7 +36,7 @@ class Runtime {
   hipError_t (*hipHostMalloc_)(void**, size_t, unsigned) = nullptr;
   hipError_t (*properties_)(hipDeviceProp_t*, int) = nullptr;
 
-  // The runtime, or null where there is none that works.
+  // The runtime; null: none that works.
   static const Runtime* get();
   // Why there is none, in one line.
   static const std::string& problem();
@@ -62,7 +62,7 @@ class Runtime {
   std::string problem_;
 };
 
-// The runtime; throws ApiError where there is none.
+// The runtime; throws ApiError if there is none.
 const Runtime& runtime();
 
 }  // namespace gabbro::gpu::hip

@@ -42,7 +42,7 @@ std::string missing_tensile_files(const fs::path& library, std::string_view name
   if (has_tensile_files(folders, target)) return {};
   std::string searched;
   for (const fs::path& folder : folders) searched += (searched.empty() ? "" : ", ") + folder.string();
-  // Packages of TheRock are split by target; those of ROCm 6.4 and newer have no code for Vega 20.
+  // Packages of TheRock are split by target; packages of ROCm 6.4 and newer have no code for Vega 20.
   const std::string advice = target == "gfx906"
                                  ? "packages of ROCm 6.4 and newer have none for it; rocBLAS of ROCm 6.3 has"
                                  : fmt::format("install the package of {} with kernels for {}", name, target);

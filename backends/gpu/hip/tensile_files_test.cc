@@ -66,7 +66,7 @@ TEST_F(TensileFiles, ChosenFolderReplacesTheOthers) {
 }
 
 // Files of packages: of AMD's rocBLAS 4.4 (ROCm 6.4) and 5.2 (7.2), with all targets in one folder; of 7.14, in a
-// folder for each target, of which a machine has those that were installed.
+// folder for each target; a machine has the installed ones.
 TEST_F(TensileFiles, RecordedPackages) {
   for (const char* target :
        {"gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1151", "gfx1200", "gfx1201"}) {

@@ -68,7 +68,7 @@ TEST_P(Memory, IsCounted) {
   release(b);
 }
 
-TEST_P(Memory, IsReservedAndGivenBack) {
+TEST_P(Memory, IsReservedAndReleased) {
   const size_t before = sim::allocated_bytes();
   ASSERT_EQ(backend().reserve(device_, GetParam(), size_t{1} << 20).code, StatusCode::kOk);
   EXPECT_EQ(sim::allocated_bytes() - before, size_t{1} << 20);

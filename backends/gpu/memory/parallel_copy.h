@@ -21,7 +21,7 @@ class ParallelCopy {
 
   static int default_threads();  // half of the machine's, 4 at most
 
-  // By one thread at a time.
+  // Called by one thread at a time.
   void copy(void* to, const void* from, size_t bytes);
 
  private:

@@ -51,7 +51,7 @@ void Pool::order_after(GpuStream* later, GpuStream* earlier) {
 std::pair<void*, Pool::Piece> Pool::find_kept(size_t size, GpuStream* stream) {
   if (const auto found = kept_.find(size); found != kept_.end() && !found->second.empty()) {
     std::vector<Kept>& pieces = found->second;
-    // The last one that needs no wait; it is the last of all where there is one stream.
+    // The last one that needs no wait; with one stream it is the last of all.
     auto best = std::find_if(pieces.rbegin(), pieces.rend(),
                              [&](const Kept& kept) { return kept.stream == stream || kept.stream == nullptr; });
     if (best == pieces.rend()) best = pieces.rbegin();
@@ -179,7 +179,7 @@ size_t Pool::trim() {
   return trim_locked();
 }
 
-// One by one: it is asked of pinned memory, of which there are few pieces.
+// One by one: it is asked of pinned memory, which has few pieces.
 bool Pool::holds(const void* pointer) const {
   const std::lock_guard lock(mutex_);
   const std::less_equal<const void*> no_later;

@@ -27,7 +27,7 @@ class Pool {
     void (*release)(api::Context* context, void* pointer);
   };
 
-  // `home`: the device's compute stream, null where there is none (memory of the host).
+  // `home`: the device's compute stream, null: none (memory of the host).
   explicit Pool(api::Context* context, Source source = {api::allocate, api::release}, GpuStream* home = nullptr)
       : context_(context), source_(source), home_(home) {}
   ~Pool();

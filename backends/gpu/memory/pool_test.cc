@@ -34,7 +34,7 @@ TEST(Pool, ReusesWhatWasFreed) {
   EXPECT_NE(other, nullptr);
 }
 
-TEST(Pool, KeepsNothingOfWhatIsGivenBack) {
+TEST(Pool, KeepsNothingThatIsReleased) {
   const ContextPointer context = open();
   Pool pool(context.get());
   pool.allocate(1000);
@@ -71,7 +71,7 @@ TEST(Pool, CountsBytesAndRequests) {
   EXPECT_EQ(facts.hits, 1U) << "the third came from what was kept";
 }
 
-TEST(Pool, PeaksAndCountsBeginAnew) {
+TEST(Pool, PeaksAndCountsAreReset) {
   const ContextPointer context = open();
   Pool pool(context.get());
   pool.release(pool.allocate(5000));
@@ -87,7 +87,7 @@ TEST(Pool, PeaksAndCountsBeginAnew) {
   EXPECT_EQ(facts.hits, 0U);
 }
 
-TEST(Pool, GivesBackWhatItKeepsWhenMemoryRunsShort) {
+TEST(Pool, ReleasesItsCacheWhenMemoryRunsShort) {
   const ContextPointer context = open("malloc:3");
   Pool pool(context.get());
   void* a = pool.allocate(1000);
@@ -100,7 +100,7 @@ TEST(Pool, GivesBackWhatItKeepsWhenMemoryRunsShort) {
   pool.release(b);
 }
 
-TEST(Pool, IsNullWhereNothingIsLeftToGiveBack) {
+TEST(Pool, IsNullIfNothingIsLeftToRelease) {
   const ContextPointer context = open("malloc:2");
   Pool pool(context.get());
   pool.allocate(1000);
@@ -109,7 +109,7 @@ TEST(Pool, IsNullWhereNothingIsLeftToGiveBack) {
   EXPECT_EQ(pool.facts().failures, 1U);
 }
 
-TEST(Pool, TrimGivesBackOnlyWhatIsFree) {
+TEST(Pool, TrimReleasesOnlyFreeMemory) {
   const ContextPointer context = open();
   Pool pool(context.get());
   pool.release(pool.allocate(1000));

@@ -14,7 +14,7 @@
 namespace gabbro::gpu {
 
 // Copies of pageable memory in pieces of at most kPageableBytes, for rare ones that are not worth a stage. The memory
-// must stay as it is until the queue is synchronized.
+// must stay unchanged until the queue is synchronized.
 void copy_pieces_to_device(api::Queue* queue, void* target, const void* host, size_t bytes);
 void copy_pieces_to_host(api::Queue* queue, void* host, const void* source, size_t bytes);
 

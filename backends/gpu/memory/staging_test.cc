@@ -91,7 +91,7 @@ TEST_F(PageableCopies, OfTwoStreamsShareTheStages) {
 }
 
 // With several threads that fill a stage, and without a stage: the first pinned allocation fails then.
-TEST(Staging, CopiesBothWays) {
+TEST(Staging, CopiesInBothDirections) {
   constexpr size_t kBytes = 2 * Staging::kStageBytes + 12345;
   for (const bool pinned : {true, false}) {
     if (!pinned) ::setenv("GABBRO_SIM_FAIL", "malloc:2", 1);

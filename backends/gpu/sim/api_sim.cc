@@ -63,7 +63,7 @@ std::string fault_text(std::string_view what) {
   return {};
 }
 
-// The same of a number; 0 where it is not asked for.
+// As a number; 0: not asked for.
 uint64_t fault(std::string_view what) { return std::strtoull(fault_text(what).c_str(), nullptr, 10); }
 
 // Whether this fault of a launch may happen.
@@ -173,7 +173,7 @@ bool map_memory(Context* context, void* range, size_t mapped, size_t bytes) {
 std::string unmap_memory(Context* context, void* piece, size_t bytes) {
   sim::Scheduler::shared().finish_all();
   if (++context->unmappings == context->failing_unmapping) return "sim: injected failure of unmapping a range";
-  return sim::decommit(piece, bytes) ? "" : "sim: unmapped what is no piece of a range";
+  return sim::decommit(piece, bytes) ? "" : "sim: unmapped memory that is not a piece of a range";
 }
 std::string release_addresses(Context* context, void* range, size_t) {
   if (sim::has_pieces(range)) return "sim: released the addresses of a range that has memory";
@@ -290,8 +290,8 @@ namespace {
 
 void check_host_memory(const void* host, size_t bytes) {
   if (bytes <= kPageableBytes || sim::is_pinned(host)) return;
-  throw ApiError(StatusCode::kFailed, fmt::format("sim: a copy of {} bytes of pageable memory, of which a runtime "
-                                                  "takes {} at most",
+  throw ApiError(StatusCode::kFailed, fmt::format("sim: a copy of {} bytes of pageable memory; the limit "
+                                                  "is {}",
                                                   bytes, kPageableBytes));
 }
 

@@ -19,7 +19,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr size_t kCount = 300;  // floats; 1200 bytes are no multiple of the alignment
+constexpr size_t kCount = 300;  // floats; 1200 bytes are not a multiple of the alignment
 constexpr int kSide = 16;       // of a tile for matrix cores
 
 class Simulator : public testing::TestWithParam<int32_t> {

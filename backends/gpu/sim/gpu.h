@@ -31,7 +31,7 @@
 #define GPU_MEMORY_KERNEL(name, threads, Memory, Args, ...) GPU_KERNEL(name, threads, Args, __VA_ARGS__)
 #define GPU_EARLY_MEMORY_KERNEL GPU_MEMORY_KERNEL
 #define GPU_EARLY_BLOCKS_KERNEL(name, threads, blocks, ...) GPU_MEMORY_KERNEL(name, threads, __VA_ARGS__)
-#define GPU_EARLY_KERNEL GPU_KERNEL  // launches run one after the other
+#define GPU_EARLY_KERNEL GPU_KERNEL  // launches run in sequence
 #define GPU_LATE_KERNEL GPU_KERNEL
 
 namespace gabbro::gpu::GABBRO_GPU {
@@ -96,7 +96,7 @@ inline i32 dot4(i32 a, i32 b, i32 sum) {
   return sum;
 }
 
-// Four bytes of the eight of `low` and `high`, of which each byte of `indices` (0 to 7) names one.
+// Four of the eight bytes of `low` and `high`; each byte of `indices` (0 to 7) names one.
 inline u32 select_bytes(u32 low, u32 high, u32 indices) {
   const u64 bytes = low | static_cast<u64>(high) << 32;
   u32 selected = 0;

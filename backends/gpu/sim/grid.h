@@ -1,4 +1,4 @@
-// Runs the blocks of a launch on the host. What would be undefined on a GPU stops the launch: lanes of a wave in
+// Runs the blocks of a launch on the host. Undefined behavior of a GPU stops the launch: lanes of a wave in
 // different wave operations, a barrier that some threads never reach, an access outside the device's allocations.
 #pragma once
 

@@ -175,7 +175,7 @@ std::string describe_address(const void* address) {
   }
   if (after != allocations().end() && at >= reinterpret_cast<std::uintptr_t>(after->second.mapping))
     return fmt::format("access {} bytes before an allocation of {} bytes", after->first - at, after->second.bytes);
-  return fmt::format("access at {}, which is no device memory", address);
+  return fmt::format("access at {}, which is not device memory", address);
 }
 
 namespace {
@@ -199,7 +199,7 @@ bool is_pinned(const void* memory) {
 std::string describe_range(std::uintptr_t begin, std::uintptr_t end) {
   const std::lock_guard lock(mutex);
   const auto* const found = allocation_of(begin);
-  if (found == nullptr) return fmt::format("{} bytes at {:#x}, which is no device memory", end - begin, begin);
+  if (found == nullptr) return fmt::format("{} bytes at {:#x}, which is not device memory", end - begin, begin);
   return fmt::format("bytes {} to {} of an allocation of {} bytes", begin - found->first, end - found->first,
                      found->second.bytes);
 }

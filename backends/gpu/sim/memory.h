@@ -21,7 +21,7 @@ bool decommit(void* begin, size_t bytes);
 bool has_pieces(const void* reserved);
 size_t committed_bytes();
 void release_all();           // for tests of memory that is lost
-void release(void* pointer);  // throws std::logic_error where it is no allocation
+void release(void* pointer);  // throws std::logic_error if it is not an allocation
 
 // Looks for writes close to an allocation, which no guard page catches, and restores the pattern: "a write 4 bytes
 // behind an allocation of 400 bytes", or empty.
@@ -38,7 +38,7 @@ std::pair<std::uintptr_t, std::uintptr_t> own_pages(const void* memory, size_t b
 // PROT_NONE and so on, of such pages.
 void set_protection(std::uintptr_t begin, std::uintptr_t end, int protection);
 
-size_t allocation_bytes(const void* pointer);  // of the allocation that begins there; 0 where there is none
+size_t allocation_bytes(const void* pointer);  // of the allocation that begins there; 0: none
 size_t allocated_bytes();
 size_t allocation_count();
 

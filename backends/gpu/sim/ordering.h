@@ -17,7 +17,7 @@
 
 namespace gabbro::gpu::sim {
 
-// Times by actor, of which 0 is the host and the others are streams.
+// Times by actor: 0 is the host, the others are streams.
 using Clock = std::vector<uint64_t>;
 
 class Ordering {

@@ -259,7 +259,7 @@ const std::vector<Program>& programs() {
          float *in = m.host(13), *out = m.host(0);
          void *x = m.device(), *y = m.device();
          m.upload(m.copies, x, in);
-         if (!ordered) m.wait(m.compute, 2);  // which is no event yet
+         if (!ordered) m.wait(m.compute, 2);  // not an event yet
          m.record(m.copies, 2);
          if (ordered) m.wait(m.compute, 2);
          m.negate(m.compute, x, y);

@@ -30,7 +30,7 @@ void Scheduler::remove_stream(Stream stream) {
   streams_.erase(stream);
 }
 
-// One piece of work that may be done, of any stream. False where there is none.
+// One piece of work that may be done, of any stream. False: none.
 bool Scheduler::step() {
   std::vector<std::deque<Work>*> ready;
   for (std::deque<Work>& work : streams_) {

@@ -1,5 +1,5 @@
 // Carries out the work of the simulator's streams in an order that a seed chooses among those that are allowed: work of
-// one stream in its order, and what waits for a marker after it. Seed 0: everything at once, as it is enqueued.
+// one stream in its order, and what waits for a marker after it. Seed 0: everything at once, when it is enqueued.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 namespace gabbro::gpu::sim {
 namespace {
 
-// Two streams of four pieces each, of which b's third waits for a's second.
+// Two streams of four pieces each; b's third waits for a's second.
 std::string order_of(uint64_t seed) {
   Scheduler scheduler(seed);
   const Scheduler::Stream a = scheduler.add_stream(), b = scheduler.add_stream();

@@ -17,7 +17,7 @@ namespace {
          pthread_attr_setstacksize(&attributes, bytes + kMore) == 0 && pthread_setattr_default_np(&attributes) == 0;
 }();
 
-TEST(Stacks, HaveRoomBesideTheMemoryOfBlocks) {
+TEST(Stacks, HaveRoomNextToTheMemoryOfBlocks) {
   std::thread([] {
     volatile char frame[1 << 20];
     for (volatile char& byte : frame) byte = 1;

@@ -105,7 +105,7 @@ TEST(Rounds, EndWithoutAgreement) {
   EXPECT_EQ(times.rounds, 6);
 }
 
-TEST(Rounds, HopelessAndUnfitCandidatesCostLittle) {
+TEST(Rounds, HopelessAndUnfitCandidatesAreCheap) {
   Device device({1e-4, 1e-2, 1e-4}, [](double) { return 1.0; });
   const CandidateTimes times = device.choose(std::vector{1e-4, 1e-2, 0.0});
   EXPECT_EQ(times.chosen, 0U);

@@ -103,7 +103,7 @@ TuningFile::State TuningFile::read(TuningTable& table, std::string& problem) con
     return state;
   };
   if (status.type() == fs::file_type::none) return refuse(State::kForeign, error.message());
-  if (status.type() != fs::file_type::regular) return refuse(State::kForeign, "it is no plain file");
+  if (status.type() != fs::file_type::regular) return refuse(State::kForeign, "it is not a plain file");
   std::ifstream file(path_, std::ios::binary);
   if (!file) return refuse(State::kForeign, std::strerror(errno));
   std::string text(kMaxBytes + 1, '\0');

@@ -16,7 +16,7 @@ struct TuningEntry {
   std::vector<std::pair<std::string, double>> candidates;  // time / that of `chosen`; those that came out right
 };
 
-// By device (hardware, driver, libraries and their versions) and shape.
+// Results by device (hardware, driver, libraries and their versions) and shape.
 using TuningTable = std::map<std::pair<std::string, std::string>, TuningEntry>;
 
 // In place of a shape: the entry is the verdict on a runtime's graphs (graph_policy.h), and no measurement.

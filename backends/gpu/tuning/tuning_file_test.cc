@@ -121,10 +121,10 @@ TEST_F(TuningFiles, WhatIsNotOursIsLeftAlone) {
     EXPECT_EQ(read(path()), text);
   }
   EXPECT_TRUE(load(folder_.string(), problem).empty());
-  EXPECT_THAT(problem, HasSubstr("it is no plain file"));
-  EXPECT_THAT(TuningFile(folder_.string()).store(table("linear")), HasSubstr("it is no plain file"));
+  EXPECT_THAT(problem, HasSubstr("it is not a plain file"));
+  EXPECT_THAT(TuningFile(folder_.string()).store(table("linear")), HasSubstr("it is not a plain file"));
   EXPECT_TRUE(load("/dev/zero", problem).empty());
-  EXPECT_THAT(problem, HasSubstr("it is no plain file"));
+  EXPECT_THAT(problem, HasSubstr("it is not a plain file"));
 }
 
 TEST_F(TuningFiles, AFolderThatCannotBeWrittenIsSaid) {

@@ -1,4 +1,4 @@
-"""Code objects of kernel sources, compiled by hipcc and cached under a hash of what they are made of."""
+"""Code objects of kernel sources, compiled by hipcc and cached under a hash of their inputs."""
 import hashlib
 import pathlib
 import shutil

@@ -1,4 +1,4 @@
-// Finds accesses of two waves of a block to the same byte of LDS, one of which writes, with no barrier between them.
+// Finds accesses of two waves of a block to the same byte of LDS, at least one a write, with no barrier between them.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@ namespace {
 
 // A queue of stores has an end too.
 constexpr size_t kMostHeld = 8192;
-// Words of which old values are kept: 80 MB.
+// Words whose old values are kept: 80 MB.
 constexpr size_t kMostVersions = size_t{1} << 20;
 
 uint32_t merged(uint32_t value, uint32_t other, uint32_t mask) { return (value & ~mask) | (other & mask); }

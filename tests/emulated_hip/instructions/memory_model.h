@@ -3,8 +3,8 @@
 // that a cache on its way was invalidated. On gfx942 and gfx950 each of eight L2 caches keeps the stores of its blocks
 // until it is written back.
 //
-// A compute unit is a slot: blocks run in it one after another. Names of caches are RDNA's. CDNA's L1 is `L0` here, and
-// its L2 is what GL1 is to RDNA: the second cache of a load, which an acquire of agent scope invalidates.
+// A compute unit is a slot: blocks run in it in sequence. Names of caches are RDNA's. CDNA's L1 is `L0` here, and
+// its L2 corresponds to RDNA's GL1: the second cache of a load, which an acquire of agent scope invalidates.
 #pragma once
 
 #include <array>
