@@ -15,7 +15,7 @@
 namespace gabbro {
 namespace {
 
-// Bytes of `elements` of a row; nothing where they are no whole blocks.
+// Bytes of `elements` of a row; nothing if they are not whole blocks.
 std::optional<size_t> row_bytes(DType dtype, int64_t elements) {
   if (elements % dtype_info(dtype).block_elements != 0) return {};
   return dtype_bytes(dtype, static_cast<size_t>(elements));

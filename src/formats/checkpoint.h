@@ -24,7 +24,7 @@ class File;  // src/formats/gguf/gguf.h
 }
 class DerivedData;  // src/formats/quantized_folders/derived_data.h
 
-// Names of tensors and fields: those of llama.cpp, or those of transformers.
+// Names of tensors and fields: llama.cpp's or transformers'.
 enum class CheckpointLayout { kGguf, kHuggingFace };
 
 struct OrderedColumns;
@@ -41,7 +41,7 @@ struct CheckpointTensor {
   // The quantized form of a dequantized matrix, with its columns in another order; null: none.
   std::shared_ptr<const OrderedColumns> ordered{};
 
-  // To be called before `data` is read: makes bytes that no file has. Throws bad_input where what they are made of is
+  // To be called before `data` is read: makes bytes that no file has. Throws bad_input if their source is
   // damaged.
   void prepare() const;
   // The data will not be read again soon: gives pages back.
@@ -79,7 +79,7 @@ class Checkpoint {
   // is what messages call it.
   static Checkpoint of_config(const std::string& name, std::string_view config_json,
                               std::span<const std::pair<std::string, std::vector<int64_t>>> tensors);
-  // The same of an opened or generated file.
+  // From an opened or generated file.
   Checkpoint(gguf::File file);  // NOLINT(google-explicit-constructor): the same model
 
   const std::string& path() const;  // as it was opened, for messages
@@ -93,7 +93,7 @@ class Checkpoint {
   std::span<const std::shared_ptr<const MappedFile>> files() const;
   void require_unchanged() const;  // of all of them, as MappedFile does it
 
-  // Fields of GGUF; of a folder those of config.json, nested ones as "rope_scaling.factor", and those of
+  // Fields of GGUF; of a folder the fields of config.json, nested ones as "rope_scaling.factor", and of
   // generation_config.json after "generation_config.".
   const Metadata& metadata() const;
   // The document of config.json, where null and nested objects are still to be seen; null for other layouts.
@@ -108,7 +108,7 @@ class Checkpoint {
   // The sources of the chat templates: tokenizer.chat_template and tokenizer.chat_template.NAME, or the files that
   // read_chat_templates() reads.
   ChatTemplates chat_templates() const;
-  // The one of them for conversations with or without tools. Nothing where there is none.
+  // The template for conversations with or without tools; nothing if the model has none.
   std::optional<std::string> chat_template(bool with_tools = false) const;
   // A line for each reason for which quantized matrices are in f16 or bf16.
   const std::vector<std::string>& notes() const;

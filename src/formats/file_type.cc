@@ -8,7 +8,7 @@
 namespace gabbro {
 namespace {
 
-// Types that are named after a mixture, or are no block format, by rising size of equal bases.
+// Types that are named after a mixture, or are not a block format, by rising size of equal bases.
 constexpr FileType kMixtures[] = {
     {28, "iq2_s", DType::iq2_xs}, {29, "iq2_m", DType::iq2_s}, {22, "iq3_xs", DType::iq3_s},
     {27, "iq3_m", DType::iq3_s},  {21, "q2_k_s", DType::q2_k}, {10, "q2_k", DType::q2_k},
@@ -190,7 +190,7 @@ DType head_dtype(const FileType& type, const MixtureTensor& tensor, const Mixtur
   return rule != nullptr ? rule->dtype : DType::q6_k;
 }
 
-// Formats of 32 elements a block that stand in for those of more where rows are no whole number of blocks.
+// Formats of 32 elements a block that replace larger ones if rows are not a whole number of blocks.
 struct Substitute {
   DType format, smaller;
 };

@@ -17,7 +17,7 @@ struct FileType {
   bool proposed = false;  // any model keeps its quality, and weights in memory are no larger than in the file
 };
 
-// Those whose formats we can run, by rising size.
+// Types whose formats we can run, by rising size.
 std::span<const FileType> file_types();
 const FileType* find_file_type(uint32_t number);  // null for one that is not in the list, here and below
 // In any case; "q3_k", "q4_k" and "q5_k" mean the medium one, as they do for llama.cpp.

@@ -44,7 +44,7 @@ TEST(FileType, TheListHasEachFormatAndNoneTwice) {
   EXPECT_TRUE(bases.contains(DType::f32) && bases.contains(DType::f16) && bases.contains(DType::bf16));
 }
 
-// Formats of 256 elements a block fall back to those of 32, and these to f16, as the quantizer warns that it does.
+// Formats of 256 elements a block fall back to formats of 32, and these to f16, as the quantizer warns that it does.
 TEST(Mixture, RowsThatAreNoNumberOfBlocks) {
   const MixtureModel model{.layers = 2, .heads = 2, .kv_heads = 2};
   const auto of = [&](const char* type, int64_t columns) {

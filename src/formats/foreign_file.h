@@ -19,8 +19,8 @@ struct ForeignFile {
 // The file that was expected.
 enum class FileKind { kGguf, kSafetensors, kJson, kSentencePiece, kTemplate, kImportanceMatrix };
 
-// By the first bytes (some hundred are enough) and the name. Nothing for a file of the expected kind, and for what is
-// not known.
+// Recognizes a file by its first bytes (some hundred are enough) and its name. Nothing for the expected kind, or if
+// unknown.
 std::optional<ForeignFile> recognize_file(std::span<const std::byte> bytes, std::string_view path,
                                           FileKind expected = FileKind::kGguf);
 

@@ -13,8 +13,8 @@ std::string folder_hint(const std::string& folder);
 // weights and configuration of a model.
 void refuse_adapter_folder(const std::string& folder);
 
-// The name of an unfinished download in a folder, as programs call it meanwhile: "model.safetensors.incomplete". Of the
-// file `name` alone where that is not empty. Nothing where there is none.
+// The name of an unfinished download in a folder, as programs call it meanwhile: "model.safetensors.incomplete". If
+// `name` is not empty, only of that file. Nothing: no such download.
 std::optional<std::string> find_unfinished(const std::string& folder, const std::string& name = {});
 
 }  // namespace gabbro

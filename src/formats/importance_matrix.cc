@@ -76,7 +76,7 @@ ImportanceMatrix read_gguf(const std::string& path) {
   return matrix;
 }
 
-// The older form: counts, names and values one after another, without a magic number.
+// The older form: counts, names and values in sequence, without a magic number.
 class DatReader {
  public:
   DatReader(std::span<const std::byte> bytes, const std::string& path) : bytes_(bytes), path_(path) {}

@@ -1,5 +1,5 @@
 // Importance matrices: for each weight matrix the mean square of each of its inputs over a text, by which quantizers
-// weight errors. The files are those of llama.cpp's llama-imatrix: GGUF, and the older .dat form.
+// weight errors. The files come from llama.cpp's llama-imatrix: GGUF, and the older .dat form.
 #pragma once
 
 #include <cstddef>

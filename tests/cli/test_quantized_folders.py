@@ -37,7 +37,7 @@ class QuantizedFolders(TestCase):
     def test_a_warning_says_what_is_dequantized(self):
         model, out = QUANTIZED / "bitsandbytes_fp4", self.folder / "x.npy"
         said = self.succeeds("logits", model, "--tokens", "1,2", "--out", out)
-        self.assertIn(b"7 FP4 matrices: as bf16, since its levels are not those of NF4", said.err)
+        self.assertIn(b"7 FP4 matrices: as bf16, since its levels are not NF4's", said.err)
 
     def test_an_unknown_method_is_one_line(self):
         model = self.folder / "model"

@@ -38,12 +38,12 @@ struct TensorInfo {
   DType dtype() const;  // throws bad_input, naming the format, where we cannot run it
 };
 
-// The fields are those of the first part.
+// The fields come from the first part.
 class File : public Metadata {
  public:
   // Opens a model, all parts of it where the name ends in -00001-of-00003.gguf (any part will do).
   static File open(const std::string& path);
-  // The same of a whole model that is in memory.
+  // Reads a whole model that is in memory.
   static File of(std::unique_ptr<MappedFile> mapped);
 
   uint32_t version() const { return version_; }

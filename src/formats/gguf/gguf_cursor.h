@@ -64,7 +64,7 @@ class Cursor {
                     fmt::format(format, std::forward<Args>(args)...));
   }
 
-  // The same where an unfinished download may be the reason.
+  // As fail(), for faults that an unfinished download may explain.
   template <class... Args>
   [[noreturn]] void fail_early_end(size_t offset, std::string_view field, fmt::format_string<Args...> format,
                                    Args&&... args) const {

@@ -166,8 +166,8 @@ TEST(GgufHostile, TensorsOfOneNameOrPlace) {
         Bytes().header(2, 0).tensor("a", {12}, 0, offset).tensor(name, {12}, 0, offset == 32 ? 0 : 32).data(128));
   };
   EXPECT_EQ(two("a", 64), "x.gguf: tensor 'a': name at byte 57: it is there twice");
-  EXPECT_EQ(two("b", 0), "x.gguf: tensor 'b': offset at byte 82: its data at 32 overlap those of 'a'");
-  EXPECT_EQ(two("b", 32), "x.gguf: tensor 'a': offset at byte 49: its data at 32 overlap those of 'b'");
+  EXPECT_EQ(two("b", 0), "x.gguf: tensor 'b': offset at byte 82: its data at 32 overlap the data of 'a'");
+  EXPECT_EQ(two("b", 32), "x.gguf: tensor 'a': offset at byte 49: its data at 32 overlap the data of 'b'");
   EXPECT_THAT(parse_error(Bytes().header(2, 0).tensor("a", {9}, 0, 0).tensor("b", {8}, 0, 0).data(64)),
               HasSubstr("overlap"));
 }

@@ -232,7 +232,7 @@ void check_overlap(Cursor& cursor, const std::vector<Entry>& entries) {
   for (size_t i = 1; i < order.size(); ++i) {
     if (order[i - 1]->offset + order[i - 1]->bytes <= order[i]->offset) continue;
     cursor.about("tensor", order[i]->info.name);
-    cursor.fail(order[i]->offset_of_offset, "offset", "its data at {} overlap those of {}", order[i]->offset,
+    cursor.fail(order[i]->offset_of_offset, "offset", "its data at {} overlap the data of {}", order[i]->offset,
                 quote(order[i - 1]->info.name));
   }
 }

@@ -67,7 +67,7 @@ TEST_F(Split, RefusesPartsThatDoNotBelongTogether) {
   EXPECT_THAT(open_error("m-00002-of-00002.gguf"), HasSubstr("'split.tensors.count' is 3, but the 2 parts hold 2"));
 }
 
-TEST_F(Split, APartUnderAnotherNameIsNoModel) {
+TEST_F(Split, APartUnderAnotherNameIsNotAModel) {
   write("renamed.gguf", 0, 2, 2, "a");
   EXPECT_THAT(open_error("renamed.gguf"),
               HasSubstr("'split.count' is u16 2, but by the name of the file it has to be 1"));

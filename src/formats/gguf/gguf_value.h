@@ -33,7 +33,7 @@ class Value {
   template <class T>
   std::optional<T> as() const;
 
-  // The elements of an array, each as above; empty where this is no array, or one element does not fit.
+  // The elements of an array, each as above; empty if this is not an array, or one element does not fit.
   template <class T>
   std::optional<std::vector<T>> as_vector() const;
 

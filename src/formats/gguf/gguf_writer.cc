@@ -28,7 +28,7 @@ const GgmlType& known_type(std::string_view name, uint32_t ggml_type) {
   return *type;
 }
 
-// Empty where the shape is none, or its rows are no number of blocks.
+// Empty if the shape is invalid, or its rows are not a whole number of blocks.
 std::optional<size_t> bytes_of(const GgmlType& type, std::span<const int64_t> shape) {
   const int64_t row = shape.empty() ? 1 : shape.back();
   const bool positive = std::all_of(shape.begin(), shape.end(), [](int64_t dimension) { return dimension > 0; });

@@ -38,7 +38,7 @@ class Writer {
   // bad_input for a type, shape or size that do not belong together.
   void add_tensor(std::string_view name, uint32_t ggml_type, std::span<const int64_t> shape,
                   std::span<const std::byte> data);
-  // The same without data: such a file cannot be written, but its header and the places of its tensors are known.
+  // Adds a tensor without data: the file cannot be written then, but its header and tensor offsets are known.
   void declare_tensor(std::string_view name, uint32_t ggml_type, std::span<const int64_t> shape);
 
   std::vector<std::byte> bytes() const;
@@ -53,7 +53,7 @@ class Writer {
   };
   std::span<const Tensor> tensors() const { return tensors_; }
   uint32_t alignment() const { return alignment_; }
-  std::string header() const;  // all before the tensors, which follow one after another, each aligned
+  std::string header() const;  // all before the tensors, which follow in sequence, each aligned
 
  private:
   void begin_field(std::string_view key, ValueType type);

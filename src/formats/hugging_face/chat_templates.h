@@ -12,13 +12,13 @@ struct ChatTemplates {
   std::vector<std::pair<std::string, std::string>> sources;  // name and source
 
   const std::string* find(const std::string& name) const;  // null if there is none
-  // As transformers chooses: with tools "tool_use" where there is one, else "default", else the only one. Nothing where
-  // there is no template. Throws bad_input that names those of `where` if none of several is the default.
+  // As transformers chooses: with tools "tool_use" if it exists, else "default", else the only one. Nothing if
+  // there is no template. Throws bad_input that names the templates of `where` if none of several is the default.
   std::optional<std::string> choose(bool with_tools, const std::string& where) const;
 };
 
-// Those of a folder: chat_template.jinja and additional_chat_templates/NAME.jinja; without these chat_template of
-// tokenizer_config.json, a text or a list of {"name", "template"}; without that chat_template of chat_template.json,
+// The templates of a folder: chat_template.jinja and additional_chat_templates/NAME.jinja; without these chat_template
+// of tokenizer_config.json, a text or a list of {"name", "template"}; without that chat_template of chat_template.json,
 // which processors of images have.
 ChatTemplates read_chat_templates(const std::string& folder);
 

@@ -49,7 +49,7 @@ std::set<std::string> files_of_index(const fs::path& path) {
   return files;
 }
 
-// The safetensors files of a folder: those of its index, the one that is called model.safetensors, or all.
+// The safetensors files of a folder: the files of its index, model.safetensors, or all.
 std::set<std::string> files_of_folder(const fs::path& folder) {
   std::set<std::string> indices, files;
   std::error_code error;

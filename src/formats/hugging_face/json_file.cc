@@ -16,7 +16,7 @@ namespace gabbro {
 namespace {
 
 // Python writes numbers that JSON has not, outside of strings; here they become objects as transformers 5 writes them.
-// Empty where there are none.
+// Empty: the text has none.
 std::string with_float_objects(std::string_view text) {
   constexpr std::string_view kNames[] = {"-Infinity", "Infinity", "NaN"};
   std::string out;

@@ -12,11 +12,11 @@ namespace gabbro {
 // object.
 nlohmann::ordered_json parse_plain_json(std::string_view text, const std::string& name);
 
-// The same of what Python writes: its Infinity, -Infinity and NaN, which JSON has not, are taken as
+// Parses JSON as Python writes it: its Infinity, -Infinity and NaN, which JSON has not, are taken as
 // {"__float__": "Infinity"} and so on.
 nlohmann::ordered_json parse_json(std::string_view text, const std::string& name);
 
-// The same of a file, which has at most `limit` bytes.
+// Parses a file of at most `limit` bytes.
 nlohmann::ordered_json read_json_file(const std::string& path, size_t limit = size_t{64} << 20);
 
 }  // namespace gabbro

@@ -9,10 +9,10 @@
 
 namespace gabbro {
 
-// Nested objects have the keys of their fields joined by a dot; null is no field.
+// Nested objects have the keys of their fields joined by a dot; null is not a field.
 class JsonMetadata : public Metadata {
  public:
-  // Fields that are there already stay as they are. The document has to outlive this.
+  // Fields that are there already stay unchanged. The document has to outlive this.
   void add(const nlohmann::ordered_json& document, const std::string& prefix);
   // Ends adding; `path` is for messages.
   void finish(const std::string& path);

@@ -102,7 +102,7 @@ Contents parse(std::span<const std::byte> bytes, std::string_view name) {
         unfinished_hint(bytes.size()));
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
-  if (length == 0 || *text != '{') throw bad_input("{}: the header is no JSON at byte {}", name, kLengthBytes);
+  if (length == 0 || *text != '{') throw bad_input("{}: the header is not JSON at byte {}", name, kLengthBytes);
   Header header = read_header({text, static_cast<size_t>(length)}, name, kLengthBytes);
   const std::span<const std::byte> data = bytes.subspan(kLengthBytes + static_cast<size_t>(length));
 

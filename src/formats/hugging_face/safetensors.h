@@ -34,8 +34,8 @@ struct Contents {
   std::map<std::string, std::string> metadata;  // of "__metadata__"
 };
 
-// Views into `bytes`. Throws bad_input "NAME: ...": a header that is cut off, too long, no JSON, or that has a key
-// twice or an entry of another kind; dtypes that the format does not have; sizes that are not those of shape and dtype;
+// Views into `bytes`. Throws bad_input "NAME: ...": a header that is cut off, too long, not JSON, or that has a key
+// twice or an entry of another kind; dtypes that the format does not have; sizes that do not match shape and dtype;
 // data that overlap, leave holes, or end elsewhere than the file.
 Contents parse(std::span<const std::byte> bytes, std::string_view name);
 

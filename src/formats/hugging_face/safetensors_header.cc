@@ -105,7 +105,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool number_float(double, const std::string&) override { refuse("a fraction, or a number beyond 2^64"); }
   bool binary(json::binary_t&) override { refuse("binary data"); }
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) override {
-    fail("the header is no JSON at byte {}", at_ + position - std::min<size_t>(position, 1));
+    fail("the header is not JSON at byte {}", at_ + position - std::min<size_t>(position, 1));
   }
 
  private:

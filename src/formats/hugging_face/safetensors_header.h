@@ -20,7 +20,7 @@ struct Header {
   std::map<std::string, std::string> metadata;
 };
 
-// Throws bad_input "FILE: ..." for what is no such header; `at` is where the text begins in the file.
+// Throws bad_input "FILE: ..." for text that is not such a header; the text begins at `at` in the file.
 Header read_header(std::string_view text, std::string_view file, size_t at);
 std::string write_header(const Header& header);
 

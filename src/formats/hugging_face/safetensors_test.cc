@@ -97,17 +97,17 @@ TEST(Safetensors, RefusesToWriteWhatTheFormatDoesNotHave) {
   EXPECT_FALSE(std::filesystem::exists(temporary("never.safetensors")));
 }
 
-TEST(SafetensorsHostile, EachFaultHasALineOfItsOwn) {
+TEST(SafetensorsHostile, EachFaultHasItsLine) {
   const std::string entry = R"("dtype":"F32","shape":[1],"data_offsets":[0,4])";
   const std::pair<std::string, const char*> faults[] = {
       {"", "header length: the file ends at byte 0"},
       {"1234567", "header length: the file ends at byte 7"},
       {file_of("{}", "", 1), "header length: 3 bytes at byte 0, and the file ends at byte 10"},
       {file_of("", "", int64_t{1} << 62), "are more than 100000000"},
-      {file_of(""), "the header is no JSON at byte 8"},
-      {file_of(" {}"), "the header is no JSON at byte 8"},
-      {file_of("{\"a\":}"), "the header is no JSON at byte 13"},
-      {file_of("{} {}"), "the header is no JSON at byte 11"},
+      {file_of(""), "the header is not JSON at byte 8"},
+      {file_of(" {}"), "the header is not JSON at byte 8"},
+      {file_of("{\"a\":}"), "the header is not JSON at byte 13"},
+      {file_of("{} {}"), "the header is not JSON at byte 11"},
       {file_of("{\"a\":1}"), "tensor 'a': is a number, not an object"},
       {file_of("{\"a\":[]}"), "tensor 'a': is an array, not an object"},
       {file_of("{\"a\":{}}"), "tensor 'a': has no dtype"},

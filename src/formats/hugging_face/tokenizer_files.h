@@ -1,4 +1,4 @@
-// The files of a model's folder that describe its tokenizer, as they are. src/text reads them.
+// The files of a model's folder that describe its tokenizer, unchanged. src/text reads them.
 #pragma once
 
 #include <optional>

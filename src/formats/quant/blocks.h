@@ -76,7 +76,7 @@ inline void add_fifth_bits(const std::byte* bytes, uint8_t* codes) {
   }
 }
 
-// Adds bits of 32 bytes, those of `mask` after a shift, to 32 codes from bit `at` on. Shifts are the same for all
+// Adds bits of 32 bytes, selected by `mask` after a shift, to 32 codes from bit `at` on. Shifts are the same for all
 // elements, so that compilers vectorize the loop.
 inline void add_bits(const std::byte* bytes, int shift, int mask, int at, uint8_t* codes) {
   for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(codes[i] | (byte_at(bytes, i) >> shift & mask) << at);
@@ -173,7 +173,7 @@ inline void pack_k_scales(const int* scales, const int* minimums, std::byte* pac
   }
 }
 
-// The same part, of what an encoder found (fit_range.h).
+// Stores that part of an encoder's result (fit_range.h).
 template <class Fit>
 void encode_k_nibbles(const Fit& fit, std::byte* block, std::byte* nibbles) {
   store_half(block, fit.scale);

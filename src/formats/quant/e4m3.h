@@ -9,7 +9,7 @@
 
 namespace gabbro {
 
-// The bits are those of an f16 of 2⁻⁸ times the value, subnormal ones included.
+// The bits encode an f16 of 2⁻⁸ times the value, subnormal ones included.
 constexpr float e4m3_value(uint8_t code) {
   return 256 * half_bits_to_float(static_cast<uint16_t>((code & 0x80) << 8 | (code & 0x7f) << 7));
 }

@@ -1,4 +1,4 @@
-// Encoders of all formats: errors against those of ggml's quantizers, and what they do with odd blocks.
+// Encoders of all formats: errors compared with ggml's quantizers, and odd blocks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -143,7 +143,7 @@ TEST_P(EveryEncoder, ImportanceLowersTheWeightedError) {
   }
 }
 
-// Values that a block has already. Where scales are rounded to multiples of a common one, the search may settle on
+// Values that a block has already. If scales are rounded to multiples of a common one, the search may settle on
 // other multiples, with a fraction of the first error: 0.14 of it for Q2_K and Q5_K, less for the others.
 TEST_P(EveryEncoder, KeepsValuesOfItsGrid) {
   const Rows rows = make_rows();

@@ -106,7 +106,7 @@ std::optional<FoundValue> find_non_finite(std::span<const float> values) {
 
 namespace {
 
-// NaN and infinity as they are, and 0 for numbers, which may be larger than floats.
+// NaN and infinity unchanged, and 0 for numbers, which may be larger than floats.
 float damage_of_double(const std::byte* at) {
   double value;
   std::memcpy(&value, at, sizeof value);

@@ -13,7 +13,7 @@
 
 namespace gabbro {
 
-// True when every element is a finite number. Of block formats it reads the scales and minimums alone, which decide it.
+// True when every element is a finite number. For block formats it reads only the scales and minimums, which decide it.
 // `elements` is a multiple of the block size.
 bool all_finite(DType dtype, const std::byte* source, int64_t elements);
 
@@ -22,12 +22,12 @@ struct FoundValue {
   float value;
 };
 
-// The first element that is NaN or infinite; nothing where all_finite() is true. Of a block whose scale is damaged, and
-// whose elements are finite all the same, the first.
+// The first element that is NaN or infinite; nothing where all_finite() is true. In a block whose scale is damaged but
+// whose elements are finite, the first.
 std::optional<FoundValue> find_non_finite(DType dtype, const std::byte* source, int64_t elements);
 std::optional<FoundValue> find_non_finite(std::span<const float> values);
 
-// The same of floats of 8 bits, by their names in safetensors files: "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ" and
+// For floats of 8 bits, by their names in safetensors files: "F8_E4M3", "F8_E5M2", "F8_E8M0", "F8_E4M3FNUZ" and
 // "F8_E5M2FNUZ". Nothing of other names.
 std::optional<FoundValue> find_non_finite_f8(std::string_view format, std::span<const std::byte> codes);
 

@@ -66,7 +66,7 @@ class GridFit {
     bool down[kPoints] = {};
   };
 
-  // Makes values positive. Where the signs must be even in number, the element that costs least gets the wrong one.
+  // Makes values positive. If the number of signs must be even, the element that costs least gets the wrong sign.
   void take_signs() {
     for (int i = 0; i < 32; ++i) {
       float* x = block_.values + 8 * i;
@@ -232,7 +232,7 @@ class GridFit {
     std::copy_n(best.down, kPoints, shifted_down);
   }
 
-  // Picks sub-scales, or takes those of `previous`, and points. Returns the scale that fits them best.
+  // Picks sub-scales, or takes the ones of `previous`, and points. Returns the scale that fits them best.
   float assign(const float* ideal, const Choice& previous, Choice& choice) const {
     const bool first = previous.scale == 0;
     double with_x = 0, squares = 0, error = 0;

@@ -189,7 +189,7 @@ class RangeFit {
     write(best);
   }
 
-  // Picks sub-scales and sub-minimums for two scales, or takes those of `previous`. Gives the scales that fit them
+  // Picks sub-scales and sub-minimums for two scales, or takes the ones of `previous`. Gives the scales that fit them
   // best.
   void assign(const Line* ideal, const Choice& previous, Choice& choice, float& next_scale, float& next_minimum) const {
     const float inverse_scale = choice.scale != 0 ? 1 / choice.scale : 0;

@@ -171,7 +171,7 @@ class ScaleFit {
     write(best);
   }
 
-  // Picks the sub-scales for a scale, or takes those of `previous`. Returns the scale that fits them best.
+  // Picks the sub-scales for a scale, or takes the ones of `previous`. Returns the scale that fits them best.
   float assign(const Lanes* ideal, const Choice& previous, Choice& choice) const {
     const bool first = previous.scale == 0;
     const float inverse = choice.scale != 0 ? 1 / choice.scale : 0;

@@ -15,7 +15,7 @@ inline void unpack_point8(int point, int signs, uint8_t* codes) {
   for (int i = 0; i < 8; ++i) codes[i] = static_cast<uint8_t>((point >> (2 * i) & 3) | (signs >> i & 1) << 2);
 }
 
-// The same of a point of 4 digits.
+// As above, for a point of 4 digits.
 inline void unpack_point4(int point, int signs, uint8_t* codes) {
   for (int i = 0; i < 4; ++i) codes[i] = static_cast<uint8_t>((point >> (3 * i) & 7) | (signs >> i & 1) << 3);
 }

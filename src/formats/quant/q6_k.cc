@@ -1,7 +1,7 @@
 // Q6_K, 256 elements in 210 bytes, groups of 16: 128 bytes of low nibbles, 64 bytes of upper two bits, 16 signed 8-bit
 // sub-scales, f16 d; value = d · s · (q - 32).
 // In two runs of 128 elements: nibble byte l of 64 holds elements l (low) and l + 64 (high); upper byte l of 32 holds
-// those of elements l, l + 32, l + 64 and l + 96, low bits first.
+// the upper bits of elements l, l + 32, l + 64 and l + 96, low bits first.
 #include <algorithm>
 
 #include "src/formats/quant/blocks.h"

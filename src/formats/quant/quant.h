@@ -49,7 +49,7 @@ const QuantFormat& quant_format(DType dtype);
 // size. Throws bad_input for another dtype or a partial block.
 void dequantize_row(DType dtype, const std::byte* source, float* out, int64_t elements);
 
-// The same with the values of the canonical form, with which kernels multiply. It differs for NF4 alone, whose levels
+// With the values of the canonical form, with which kernels multiply. It differs only for NF4, whose levels
 // are rounded there.
 void dequantize_codes(DType dtype, const std::byte* source, float* out, int64_t elements);
 

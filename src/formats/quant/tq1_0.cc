@@ -1,6 +1,6 @@
 // TQ1_0, 256 elements in 54 bytes: 48 bytes of five ternary digits, 4 bytes of four, f16 scale d; value = d · (q - 1).
 // A byte b of n digits is a fraction: digit k is the integer part of 3 · (b · 3^k mod 256) / 256. The first 32 bytes
-// hold elements l, l + 32, ... l + 128, the next 16 those of 160 to 239 in steps of 16, the last four the rest in steps
+// hold elements l, l + 32, ... l + 128, the next 16 elements 160 to 239 in steps of 16, the last four the rest in steps
 // of 4.
 #include "src/formats/quant/blocks.h"
 #include "src/formats/quant/fit_scale.h"

@@ -116,7 +116,7 @@ Matrix four_bits(const Source& source, const CheckpointTensor& weight, const Che
     s.nested_levels = map;
     out.parts.insert(out.parts.end(), {&nested, &map});
   }
-  bool usual = nf4;  // whether the levels are those of our format
+  bool usual = nf4;  // whether the levels are our format's
   std::byte block[36] = {};
   const float one = 1;
   std::memcpy(block, &one, sizeof one);
@@ -127,7 +127,7 @@ Matrix four_bits(const Source& source, const CheckpointTensor& weight, const Che
   const bool whole = s.columns % kNf4Block == 0 && s.block % kNf4Block == 0;
   out.dtype = usual && whole ? DType::nf4 : json.text("dtype") == "float16" ? DType::f16 : DType::bf16;
   if (out.dtype != DType::nf4)
-    out.dequantized_for = usual ? "its rows are no multiples of 64 columns" : "its levels are not those of NF4";
+    out.dequantized_for = usual ? "its rows are not multiples of 64 columns" : "its levels are not NF4's";
   const auto shared = std::make_shared<const State>(std::move(s));
   out.fill = [shared, dtype = out.dtype](std::span<std::byte> memory) {
     const size_t row_bytes = dtype_bytes(dtype, static_cast<size_t>(shared->columns));

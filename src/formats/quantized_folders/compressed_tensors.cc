@@ -7,7 +7,7 @@
 //   naive-quantized  one of the last two
 //   mxfp4-pack-quantized  weight_packed U8 [N, K / 2], the first of two codes in the low nibble; weight_scale U8
 //                    [N, K / 32], exponents biased by 127
-//   nvfp4-pack-quantized  weight_packed U8 [N, K / 2]; weight_scale F8_E4M3 [N, K / 16], of which each is divided by
+//   nvfp4-pack-quantized  weight_packed U8 [N, K / 2]; weight_scale F8_E4M3 [N, K / 16], each divided by
 //                    weight_global_scale F32 [1]
 // The form of a module follows from its tensors, so the targets of config_groups are not read.
 #include <algorithm>
@@ -35,7 +35,7 @@ void check_format(const Metadata& config) {
     throw bad_input("{}: config.json: {} {} is not supported", config.path(), kFormat, quote(format));
 }
 
-// K of weight_shape, and N, which have to be those of the packed words.
+// K of weight_shape, and N, which must match the packed words.
 std::vector<int64_t> read_shape(const Source& source, const CheckpointTensor& packed, const std::string& module) {
   const CheckpointTensor& shape = source.require(module + ".weight_shape", packed, {"I64", "I32"}, {2});
   std::vector<int64_t> lengths(2);
@@ -84,7 +84,7 @@ void add_packed(const Source& source, const CheckpointTensor& packed, const std:
     for (int64_t k = 0; k < columns; ++k) {
       const auto group = element<int32_t>(*groups, k);
       if (group < 0 || group >= count) {
-        throw bad_input("{}: tensor {}: element {} is group {}, of which there are {}", groups->file->path(),
+        throw bad_input("{}: tensor {}: element {} is group {}, but there are {} groups", groups->file->path(),
                         quote(groups->name), k, group, count);
       }
       m.groups.push_back(group);

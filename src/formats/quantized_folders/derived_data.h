@@ -14,7 +14,7 @@
 
 namespace gabbro {
 
-// Writes a tensor's bytes; throws bad_input where the values of the file are no weights.
+// Writes a tensor's bytes; throws bad_input if the values of the file are not weights.
 using FillData = std::function<void(std::span<std::byte> out)>;
 
 class DerivedData {

@@ -1,6 +1,6 @@
 // FP8 weights, E4M3, as DeepSeek, vLLM's AutoFP8 and FBGEMM save them (transformers/integrations/finegrained_fp8.py,
 // fbgemm_fp8.py): of a module `weight` F8_E4M3 [N, K], and `weight_scale_inv` or `weight_scale`, by which a weight is
-// multiplied in spite of its name: one, one a row, or those of blocks of weight_block_size (128, 128). The experts of a
+// multiplied in spite of its name: one, one a row, or one a block of weight_block_size (128, 128). The experts of a
 // layer may be together: X F8_E4M3 [E, N, K], and X_scale_inv or X_scale with as many of these for each expert.
 #include "src/base/error.h"
 #include "src/base/quote.h"
@@ -28,7 +28,7 @@ Matrix expert_matrix(const Source& source, const CheckpointTensor& tensor, const
   ScaledBytes bytes{.values = &values, .scales = &of_values, .tile_rows = 1, .tile_columns = 1};
   find_tiles(block[0], block[1], bytes);
   if (tensor.shape[1] % bytes.tile_rows != 0) {
-    throw bad_input("{}: tensor {}: {} rows of an expert are no whole number of tiles of {}", tensor.file->path(),
+    throw bad_input("{}: tensor {}: {} rows of an expert are not a multiple of the tile size {}", tensor.file->path(),
                     quote(name), tensor.shape[1], bytes.tile_rows);
   }
   values.shape[0] *= tensor.shape[0];

@@ -47,7 +47,7 @@ std::vector<int32_t> read_groups(const CheckpointTensor& tensor, int64_t columns
   for (int64_t k = 0; k < columns; ++k) {
     const auto group = element<int32_t>(tensor, k);
     if (group < 0 || group >= count) {
-      throw bad_input("{}: tensor {}: element {} is group {}, of which there are {}", tensor.file->path(),
+      throw bad_input("{}: tensor {}: element {} is group {}, but there are {} groups", tensor.file->path(),
                       quote(tensor.name), k, group, count);
     }
     groups[static_cast<size_t>(k)] = group;
@@ -59,7 +59,7 @@ std::string_view format_name(int bits) {
   return bits == 2 ? "GPTQ 2-bit" : bits == 3 ? "GPTQ 3-bit" : bits == 4 ? "GPTQ 4-bit" : "GPTQ 8-bit";
 }
 
-// The code at bit `bit` of a stream of words, of which word(i) is number i.
+// The code at bit `bit` of a stream of words; word(i) is number i.
 template <class Word>
 uint8_t code_at_bit(const Word& word, int64_t bit, int bits) {
   const int64_t first = bit / 32;
@@ -74,7 +74,7 @@ Matrix matrix_of(const Source& source, const Config& config, const CheckpointTen
   const int bits = config.bits;
   require_shape(weight, {"I32"}, {-1, -1});
   if (weight.shape[0] * 32 % bits != 0) {
-    throw bad_input("{}: tensor {}: {} words are no whole number of codes of {} bits", weight.file->path(),
+    throw bad_input("{}: tensor {}: {} words are not a whole number of codes of {} bits", weight.file->path(),
                     quote(weight.name), weight.shape[0], bits);
   }
   const int64_t rows = weight.shape[1], columns = weight.shape[0] * 32 / bits;

@@ -119,7 +119,7 @@ void fill(const Integers& m, DType dtype, const std::vector<int32_t>& order, std
 
 namespace {
 
-// Whether the columns in this order are in that of their groups, each of which is full.
+// Whether this order of the columns is the order of their groups, and each group is full.
 bool is_sorted_by_group(const Integers& m, const std::vector<int32_t>& order) {
   for (size_t k = 0; k < m.groups.size(); ++k) {
     const size_t column = order.empty() ? k : static_cast<size_t>(order[k]);
@@ -132,7 +132,7 @@ bool is_sorted_by_group(const Integers& m, const std::vector<int32_t>& order) {
 std::optional<DType> exact_format(const Integers& m, std::string_view& reason) {
   const Facts facts = facts_of(m);
   if (m.columns % kIntegerBlock != 0 || m.group % kIntegerBlock != 0) {
-    reason = "its groups are no multiples of 32 columns";
+    reason = "its groups are not multiples of 32 columns";
   } else if (m.bits <= 4 && facts.half_scales) {
     return facts.signed_levels ? DType::q4_0 : DType::int4_zp;
   } else if (m.bits == 8 && facts.signed_levels) {

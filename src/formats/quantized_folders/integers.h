@@ -11,7 +11,7 @@ namespace gabbro::published {
 struct Integers {
   int64_t rows = 0, columns = 0;
   int bits = 4;                   // of a code: 2, 4 or 8
-  int64_t group = 0;              // columns of a group, the last of which may be shorter
+  int64_t group = 0;              // columns of a group; the last group may be shorter
   std::vector<int32_t> groups{};  // of each column, in range; empty: column / group
   bool bfloat_scales = false;     // scales are stored as bf16,
   bool half_scales = false;       // or as f16

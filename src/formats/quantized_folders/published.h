@@ -14,7 +14,7 @@
 
 namespace gabbro::published {
 
-// A matrix [rows, columns], or those of all experts [E, rows, columns].
+// A matrix [rows, columns], or the matrices of all experts [E, rows, columns].
 struct Matrix {
   std::string name;         // "model.layers.0.self_attn.q_proj.weight"
   std::string_view format;  // "GPTQ 4-bit"

@@ -1,4 +1,4 @@
-// The tensors of a checkpoint, with the matrices of published forms in place of what they are made of.
+// The tensors of a checkpoint, with matrices of published forms in place of their parts.
 #include <fmt/format.h>
 
 #include <map>

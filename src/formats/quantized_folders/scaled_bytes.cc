@@ -29,7 +29,7 @@ struct Rows {
   }
 };
 
-// E4M3 codes as those of the finite form (OCP): NaN is refused, and of the fnuz form, whose only one is that of -0, the
+// E4M3 codes in the finite form (OCP): NaN is refused. In the fnuz form, whose only NaN is the code of -0, the
 // values are twice as small, which the scale has.
 void check_codes(const Rows& rows, const std::byte* codes, int64_t row, int64_t count) {
   const bool fnuz = rows.values.format == "F8_E4M3FNUZ";
@@ -111,7 +111,7 @@ Matrix scaled_matrix(std::string name, std::string_view format, const ScaledByte
              .parts = {bytes.values, bytes.scales}};
   if (columns % kByteBlock != 0 || bytes.tile_columns % kByteBlock != 0) {
     out.dtype = DType::bf16;
-    out.dequantized_for = "its rows or tiles are no multiples of 32 columns";
+    out.dequantized_for = "its rows or tiles are not multiples of 32 columns";
   }
   const auto shared = std::make_shared<Rows>(Rows{bytes, *bytes.values, *bytes.scales, out.dtype});
   if (shared->values.format == "F8_E4M3FNUZ") shared->m.factor *= 0.5f;

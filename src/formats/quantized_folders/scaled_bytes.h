@@ -13,7 +13,7 @@ struct ScaledBytes {
   bool e4m3 = true;  // else signed integers
 };
 
-// FP8_E4M3 or INT8_F32, or Q8_0 where all scales are f16 numbers; bf16 where tiles are no multiples of 32 columns.
+// FP8_E4M3 or INT8_F32, or Q8_0 where all scales are f16 numbers; bf16 if tiles are not multiples of 32 columns.
 Matrix scaled_matrix(std::string name, std::string_view format, const ScaledBytes& bytes);
 
 // The tiles of a matrix [rows, columns] by the shape of its scales: one for all, one for each row, or such of
