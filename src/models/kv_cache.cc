@@ -98,8 +98,8 @@ int64_t KvCacheConfig::bytes() const {
   return bytes;
 }
 
-// The tensors of all layers; those of pages by need where the device can, else in one block. The host gives pages out
-// as they are written, and large ones where a block is large: there each tensor has its own.
+// The tensors of all layers; pages by need if the device can, else in one block. The host provides memory pages
+// when they are written, and large ones for a large block: there each tensor has a separate one.
 KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config)
     : config_(config),
       layers_(config.layers.size()),

@@ -70,7 +70,7 @@ class KvCache {
 
  private:
   KvCacheConfig config_;
-  // By layer, undefined where it is of another kind.
+  // One per layer, undefined for a layer of another kind.
   std::vector<KvLayer> layers_;
   std::vector<LatentLayer> latents_;
   std::vector<std::vector<Tensor>> states_;

@@ -28,7 +28,7 @@ float number_of(const Json& value, const std::string& path, const std::string& f
   return alpha;
 }
 
-// Fields that ask for more than b · a, and what it is called.
+// Fields that ask for more than b · a, and the name of that.
 constexpr std::pair<const char*, const char*> kRefused[] = {
     {"use_dora", "DoRA"},
     {"modules_to_save", "whole modules"},

@@ -162,7 +162,7 @@ void ClassConfig::read_fields(const Json& config) {
   if (find("per_layer_config") != nullptr) refuse("per_layer_config", "is given, which is not supported");
 }
 
-// `types` are those of a field that the class declares; else "".
+// `types`: the types of a field that the class declares; else "".
 void ClassConfig::take(const std::string& spelled, const Json& value, const std::string& types) {
   constexpr std::string_view kComputedOfNull[] = {"num_key_value_heads",  "head_dim",    "sliding_window",
                                                   "attention_chunk_size", "q_lora_rank", "mamba_d_ssm"};
@@ -199,7 +199,7 @@ void ClassConfig::check_layer_types(const char* name, std::initializer_list<std:
   for (const Json& type : *types) {
     if (!type.is_string() || (std::ranges::find(known, type.get_ref<const std::string&>()) == known.end() &&
                               std::ranges::find(kEarly, type.get_ref<const std::string&>()) == std::end(kEarly)))
-      refuse(name, fmt::format("has {}, which is no kind of layer", shown(type)));
+      refuse(name, fmt::format("has {}, expected a kind of layer", shown(type)));
   }
   const std::string size = canonical("num_hidden_layers");
   const Json* const layers = find(size);

@@ -21,13 +21,13 @@ namespace gabbro::llm {
 //                and strings. The value is the default.
 //   synonyms     names of fields by their other names
 //   unread       fields of these that nothing reads
-//   further      names that are no fields of the class, and that its code or the model's reads all the same
+//   further      names that are not fields of the class, but that its code or the model's reads
 //   fixed        names that cannot be set, since the class computes them
 //   biases       modules that never have a bias (false), or have one where a field says so
 //   rope         rotary embeddings: see rope_parameters.h
 //   whole_heads  the width has to be a multiple of the number of heads
-//   rotary_head_dim   a head_dim, which is no field of the class, counts for rotary embeddings alone
-//   no_null_head_dim  a head_dim, which is no field of the class, cannot be null
+//   rotary_head_dim   a head_dim, which the class does not declare, counts only for rotary embeddings
+//   no_null_head_dim  a head_dim, which the class does not declare, cannot be null
 //   text_config  a class of several models: the language model's model_type
 struct ConfigClass {
   std::string_view model_type;
@@ -35,7 +35,7 @@ struct ConfigClass {
 };
 
 std::span<const ConfigClass> config_classes();
-// Null: transformers has no such class, and fields are read as they are.
+// Null: transformers has no such class, and fields are read unchanged.
 const ConfigClass* find_config_class(std::string_view model_type);
 
 // The language model of a config.json: the whole of it, or its text_config, whose model_type may be left to the class

@@ -13,9 +13,9 @@ namespace gabbro::llm {
 class ClassConfig;  // config_class.h
 
 // A field's name in GGUF, without the architecture's prefix, and in config.json; null: that layout does not have it.
-// Alternatives are separated by "|"; the first that the file has is read. Of a config.json whose model_type is a class
-// of transformers, a field is what config_class.h says: the class's default where it is missing, and never there where
-// the class does not have it.
+// Alternatives are separated by "|"; the first that the file has is read. In a config.json whose model_type is a class
+// of transformers, a field follows config_class.h: it has the class's default where it is missing, and never there
+// where the class does not have it.
 struct FieldName {
   const char* gguf;
   const char* hugging_face;

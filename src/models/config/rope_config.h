@@ -23,7 +23,7 @@ struct RopeSource {
 // Pairs are (i, i + R/2). Throws bad_input as ConfigReader does, also for a kind of scaling that is not known.
 ModelRope read_rope(const ConfigReader& fields, const RopeSource& source);
 
-// Llama 3's divisors: waves of more than `original_context` / `low` tokens are stretched by `factor`, those of less
+// Llama 3's divisors: waves longer than `original_context` / `low` tokens are stretched by `factor`, waves shorter
 // than `original_context` / `high` not at all, and those between partly (transformers' _compute_llama3_parameters).
 std::vector<float> llama3_divisors(int64_t dimensions, double base, double factor, double low, double high,
                                    double original_context);

@@ -1,4 +1,4 @@
-// The rotary embeddings of a config.json, as transformers 5 brings those of all versions into one form.
+// The rotary embeddings of a config.json, as transformers 5 brings all versions into one form.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace gabbro::llm {
 //   theta_name       the name of the field that has it outside of rope_parameters
 //   fraction, fraction_name   the same of the rotated part of a head
 //   fraction_in_default       it counts for the type "default"
-//   unset            rope_parameters where there are none
+//   unset            rope_parameters if the file has none
 //   renamed          types by their older names
 //   refused          types that the class refuses
 //   local_theta      there are two objects in rope_parameters, full_attention and sliding_attention
@@ -23,7 +23,7 @@ struct RopeFields {
   std::function<void(const std::string& field, const std::string& why)> refuse;  // does not return
 };
 
-// Checks those of a class without rotary embeddings: transformers keeps them, and refuses what is not complete.
+// Checks the parameters of a class without rotary embeddings: transformers keeps them, and refuses incomplete ones.
 void check_foreign_rope(const nlohmann::ordered_json& given,
                         const std::function<void(const std::string& field, const std::string& why)>& refuse);
 

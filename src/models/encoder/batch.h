@@ -14,7 +14,7 @@ struct EncoderText {
   int64_t prompt = 0;            // tokens at the beginning that pooling may leave out
 };
 
-// All tokens one after the other, without padding: T of B texts, of which the longest has L. Attention alone arranges
+// All tokens in sequence, without padding: T of B texts; the longest has L. Only attention arranges
 // them in a grid [B, L], whose empty cells no token attends to.
 struct EncoderBatch {
   std::vector<int64_t> lengths;  // of the texts

@@ -41,7 +41,7 @@ struct BucketConfig {
 // In what the layers of a model differ.
 struct EncoderLayer {
   int64_t window = 0;       // tokens on each side that attention sees; 0: all
-  bool local_rope = false;  // rotary embeddings of local_rope instead of those of rope
+  bool local_rope = false;  // rotary embeddings of local_rope instead of rope
 };
 
 // The classifier of rerankers: scores = output(norm(activation(dense(pooled)))).
@@ -60,7 +60,7 @@ struct EncoderConfig {
   bool final_norm = false;       // after the last layer
   bool causal = false;           // tokens see none after them
 
-  bool learned_positions = false;  // embeddings of positions are added to those of tokens
+  bool learned_positions = false;  // embeddings of positions are added to token embeddings
   int64_t position_offset = 0;     // of transformers' rows, which begin with that many unused ones (RoBERTa)
   int64_t token_types = 0;         // rows of the embeddings of types; 0: there are none
   bool embedding_norm = true;
@@ -109,7 +109,7 @@ void require_pairs(const ConfigReader& fields, const EncoderConfig& config);
 // Rows of a matrix, by its name in GGUF; 0 where the checkpoint has none.
 int64_t read_rows(const ConfigReader& fields, std::span<const WeightName> names, const char* name);
 
-// The first of the classes that config.json's "architectures" names; "" where there is none.
+// The first class that config.json's "architectures" names; "": it names none.
 std::string architecture_class(const ConfigReader& fields);
 
 }  // namespace gabbro::encoder

@@ -21,7 +21,7 @@ struct Family {
   std::span<const WeightName> names;
   EncoderConfig (*read_config)(const Checkpoint& checkpoint);
   bool in_gguf = true;  // llama.cpp has the architecture, so that it can be converted
-  // Fields of GGUF; null: those of src/convert/encoder_conversion.cc.
+  // Fields of GGUF; null: the fields of src/convert/encoder_conversion.cc.
   void (*write_fields)(const Checkpoint& checkpoint, llm::GgufFields& fields) = nullptr;
 };
 

@@ -25,7 +25,7 @@ class T5Decoder {
   // Logits [T, V] of one text's tokens, after `states` [S, C] of the encoder. ids and positions as make_batch has them.
   Tensor forward(const EncoderBatch& batch, const Tensor& states) const;
 
-  // The same token by token: the state of a text [S, C] without tokens, and the logits [1, V] after one token more.
+  // Decoding token by token: the state of a text [S, C] without tokens, and the logits [1, V] after one token more.
   // When `cancel` becomes true: kInterrupted, and the state is as before.
   T5State begin(const Tensor& states, const std::atomic<bool>* cancel = nullptr) const;
   Tensor step(T5State& state, int32_t token, const std::atomic<bool>* cancel = nullptr) const;

@@ -14,7 +14,7 @@ struct Norm {
   Tensor weight, bias;  // both undefined: there is none
 };
 
-// NAME.weight, and NAME.bias of a LayerNorm where there is one, each of `length` elements.
+// NAME.weight, and the optional NAME.bias of a LayerNorm, each of `length` elements.
 Norm load_norm(const DecoderConfig& config, WeightSource& weights, const std::string& name, int64_t length);
 Tensor normalized(const DecoderConfig& config, const Norm& norm, const Tensor& x);
 

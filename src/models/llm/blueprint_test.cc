@@ -121,7 +121,7 @@ TEST(Blueprint, PublishedSizesOfTheMixtures) {
   EXPECT_NEAR(gib(sizes_of("llama-70b", "q4_k_m").bytes), 39.59, 0.005);
 }
 
-// SmolLM2-135M as llama-quantize makes it; its rows of 576 are no number of blocks of 256.
+// SmolLM2-135M as llama-quantize makes it; its rows of 576 are not a multiple of 256, the block size.
 TEST(Blueprint, TheMixturesOfAModelWithOddRows) {
   const std::string smol =
       "layers=30,embedding=576,heads=9,kv-heads=3,head-dimension=64,feed-forward=1536,vocabulary=49152,tied=1";

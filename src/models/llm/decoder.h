@@ -38,7 +38,7 @@ class Decoder : public LanguageModel {
     Norm post_attention_norm;                  // [C]
     Norm ffn_norm;                             // [C]
     std::shared_ptr<const FeedForward> block;  // null: there is none
-    // The same on the host, for at most `host_tokens` tokens; null: only the device computes it.
+    // This block on the host, for at most `host_tokens` tokens; null: only the device computes it.
     std::shared_ptr<const FeedForward> host_block;
     std::shared_ptr<Device> host;
     int64_t host_tokens = 0;

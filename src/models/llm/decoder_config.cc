@@ -79,7 +79,7 @@ std::vector<bool> read_full_layers(const ConfigReader& fields, int64_t layers, i
   return full;
 }
 
-// Windows by layer_types of config.json; those of other mixers and of chunks are the family's affair.
+// Windows by layer_types of config.json; windows of other mixers and of chunks are the family's affair.
 std::vector<LayerKind> kinds_of_types(const ConfigReader& fields, FieldName field,
                                       const std::vector<std::string>& types, int64_t window) {
   constexpr std::string_view kTypesOfFamilies[] = {

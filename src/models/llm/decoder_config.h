@@ -47,11 +47,11 @@ struct MixtureConfig {
   bool router_bias = false;  // on the logits
   bool biases = false;       // of the experts' matrices
   ClampedSwish swish;        // of Activation::kClampedSwish
-  int64_t groups = 1;        // of experts, of which a token's best few have all of its experts
+  int64_t groups = 1;        // of experts; all experts of a token are in its best few groups
   int64_t groups_used = 1;
-  int64_t shared_feed_forward = 0;  // of the expert of all tokens, where there is one
+  int64_t shared_feed_forward = 0;  // of the shared expert, if the model has one
   bool scaled_inputs = false;       // the weights of a token's experts are on what these get, not on what they give
-  bool choice_bias = true;          // exp_probs_b counts where there is one
+  bool choice_bias = true;          // exp_probs_b counts if it exists
   bool choice_bias_in_row = false;  // transformers stores exp_probs_b as [1, E]
 };
 
@@ -67,10 +67,10 @@ struct LayerKind {
   int64_t window = 0;       // of attention, in tokens; 0: none
   int64_t chunk = 0;        // tokens that attention does not reach beyond the begin of; 0: none
   bool rotated = true;      // whether queries and keys get rotary embeddings
-  bool local_rope = false;  // those of local_rope instead of those of rope
+  bool local_rope = false;  // by local_rope instead of rope
   bool tempered = false;    // whether DecoderConfig::temperature is on its queries
 
-  // Tokens that a token attends to at most; 0: all. Of a chunk the last one has the most.
+  // Tokens that a token attends to at most; 0: all. The last token of a chunk has the most.
   int64_t reach() const { return window > 0 && chunk > 0 ? std::min(window, chunk) : std::max(window, chunk); }
 };
 
@@ -108,7 +108,7 @@ struct DecoderConfig {
   bool rotated_layers_given = false;  // the family has others where GGUF does not say which layers rotate
   ModelRope rope;
   std::optional<ModelRope> local_rope;
-  bool learned_positions = false;  // embeddings of positions are added to those of tokens
+  bool learned_positions = false;  // embeddings of positions are added to token embeddings
   int64_t position_offset = 0;     // rows before them in transformers' table
   bool embedding_norm = false;     // token_embd_norm is on the embeddings
   bool plain_norms = false;        // norms have no weights
@@ -139,7 +139,7 @@ struct DecoderConfig {
   bool paired_heads = false;        // GGUF's q and k have the rows of a rotated pair next to each other
   TransformersLayout fused_rows;    // of attn_qkv
   bool transposed_linears = false;  // transformers stores matrices of layers as [columns, rows]
-  bool transposed_experts = false;  // and those of experts
+  bool transposed_experts = false;  // and matrices of experts
   // transformers stores gate and up as one matrix, the gate first, where GGUF has two: of the shared expert, or of a
   // dense block.
   bool joined_gate = false;
@@ -169,7 +169,7 @@ float read_norm_epsilon(const ConfigReader& fields);
 
 float default_attention_scale(const ModelShape& shape);  // 1/sqrt(D)
 
-// The layers with a window where config.json has no layer_types: those of [first, end) but every `pattern`-th (0: all,
+// The layers with a window if config.json has no layer_types: [first, end) without every `pattern`-th (0: all,
 // 1: none). GGUF has another pattern.
 struct WindowRule {
   int64_t pattern = 0;
@@ -181,7 +181,7 @@ std::vector<LayerKind> read_layers(const ConfigReader& fields, int64_t layers, W
 
 Tensor activated(Activation activation, const Tensor& x);
 
-// hidden_act of config.json and its other names, and hidden_activation of GGUF; `other` where there is none.
+// hidden_act of config.json and its other names, and hidden_activation of GGUF; `other` if the file has neither.
 const char* activation_name(Activation activation);  // "silu"; null: it belongs to the architecture
 Activation read_activation(const ConfigReader& fields, Activation other);
 

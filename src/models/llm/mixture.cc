@@ -35,7 +35,7 @@ Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::
                                            .interleaved = config.interleaved_experts,
                                            .transposed = config.transposed_experts});
   };
-  // Rows of a matrix of biases; of gate and up those of both are stored together.
+  // Rows of a matrix of biases; the rows of gate and up are stored together.
   const auto biases = [&](const char* name, int64_t columns, int64_t parts, int64_t part) {
     if (!config_.biases) return Tensor();
     TransformersLayout theirs;
@@ -71,7 +71,7 @@ Mixture::Mixture(const DecoderConfig& config, WeightSource& weights, const std::
 Tensor Mixture::in_best_groups(const Tensor& choice) const {
   const int64_t tokens = choice.shape()[0], groups = config_.groups, members = experts_ / groups;
   const Tensor grouped = reshape(choice, Shape{tokens, groups, members});
-  // By their best expert, or by the best two where each is scored by itself.
+  // Scores groups by their best expert, or by the best two if each is scored separately.
   const int64_t looked_at = config_.score == RouterScore::kSigmoid ? 2 : 1;
   const Tensor group_scores = sum(topk(grouped, std::min(looked_at, members)).values, -1);  // [T, groups]
   const Tensor best = reshape(topk(group_scores, config_.groups_used).indices, Shape{tokens, config_.groups_used, 1});

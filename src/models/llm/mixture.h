@@ -1,4 +1,4 @@
-// Mixture of experts: a feed-forward block of which each token runs the few experts that a router chooses, and one that
+// Mixture of experts: a feed-forward block. Each token runs the few experts that a router chooses, and one that
 // all tokens share, if there is one.
 #pragma once
 

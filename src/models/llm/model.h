@@ -38,7 +38,7 @@ class LanguageModel {
   virtual const TextRotations* rotations() const { return nullptr; }
   virtual void set_rotation(int64_t /*rotation*/) {}
 
-  // The same in stages, for weights that come and go (docs/design/streaming.md): forward() is embed(), layer() of each
+  // forward() in stages, for weights that come and go (docs/design/streaming.md): embed(), layer() of each
   // layer with the tensors named "blk.<index>.*", and head(). `x` is [T, C], after the last layer [R, C].
   virtual bool has_stages() const { return false; }
   virtual bool takes_copies() const { return false; }  // Step::copies
@@ -54,7 +54,7 @@ ModelShape read_shape(const Checkpoint& checkpoint);
 struct LoadModelOptions {
   int64_t context = 0;                 // tokens of a sequence, at most
   bool check_weights = true;           // refuse values that are not numbers, in all weights that loading reads anyway
-  const FileType* quantize = nullptr;  // f32, f16 and bf16 matrices become this mixture; null: they stay as they are
+  const FileType* quantize = nullptr;  // f32, f16 and bf16 matrices become this mixture; null: they stay unchanged
   LoadProgress progress{};
   StreamedWeights* streamed = nullptr;  // then all other weights are on the device, and nothing is used in place
   std::span<const ScaledAdapter> adapters{};

@@ -26,7 +26,7 @@ struct Step {
   TokenPositions places;            // with the page table of the cache's first group
   std::vector<Tensor> page_tables;  // by group of the cache; empty: it has one
   Tensor output_rows;               // i32 [R]: the tokens whose logits are wanted; undefined: all of them
-  // Branches of a tree, each of which is a sequence: a token attends to one that has all that is before it.
+  // Branches of a tree, each a sequence: a token attends to one that has everything before it.
   TokenCopies copies{};
   // Gets the results of the layer's operations, in order; null: they are not wanted, and kernels may fuse them.
   std::vector<OperationResult>* operations = nullptr;

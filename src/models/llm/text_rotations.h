@@ -18,7 +18,7 @@ class TextRotations {
 
   // A number that names the rotation of a text of `length` tokens; 0 up to the original context.
   int64_t of(int64_t length) const;
-  // The same of a text that grows token by token, whose keys have the rotation `present`. That of dynamic NTK stays
+  // For a text that grows token by token, whose keys have the rotation `present`. A rotation of dynamic NTK stays
   // from 512 tokens on while the lengths differ by a 64th at most: a cache of n tokens is computed again every n/64
   // tokens.
   int64_t of_growing(int64_t length, int64_t present) const;

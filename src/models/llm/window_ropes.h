@@ -1,4 +1,4 @@
-// Rotary embeddings of Gemma 3 and 3n and OLMo 2 and 3: layers with a window have those of `local_rope`.
+// Rotary embeddings of Gemma 3 and 3n and OLMo 2 and 3: layers with a window use `local_rope`.
 #pragma once
 
 #include "src/models/llm/decoder_config.h"

@@ -34,7 +34,7 @@ AdapterFactor read_factor(const std::string& path, std::string_view name, const 
                           DType dtype, std::span<const std::byte> data) {
   const bool plain = dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
   if (!plain || shape.size() != 2 || shape[0] < 1 || shape[1] < 1) {
-    throw bad_input("{}: tensor {} is no matrix of f32, f16 or bf16: {} ({})", path, quote(name), dtype_name(dtype),
+    throw bad_input("{}: tensor {} is not a matrix of f32, f16 or bf16: {} ({})", path, quote(name), dtype_name(dtype),
                     fmt::join(shape, ", "));
   }
   const int64_t count = shape[0] * shape[1];

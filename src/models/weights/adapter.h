@@ -1,4 +1,4 @@
-// LoRA adapters (arXiv 2106.09685) as they are published: folders of PEFT, and GGUF files of llama.cpp. Applied to a
+// Published LoRA adapters (arXiv 2106.09685): folders of PEFT, and GGUF files of llama.cpp. Applied to a
 // loaded model as products of low rank next to its matrices, or merged into them by a conversion.
 #pragma once
 
@@ -37,7 +37,7 @@ class Adapter {
   size_t digest() const;                                             // of names and values
 
   // The pair of GGUF's matrix `name` ("blk.0.attn_q.weight"); null if there is none. Throws bad_input where its sizes
-  // are not those of the model.
+  // are not the model's.
   const AdapterPair* find(std::span<const WeightName> names, const std::string& name, const MatrixSize& size,
                           const TransformersLayout& theirs) const;
   // The row of the pair's `b` for row `row` of the matrix in GGUF's layout.

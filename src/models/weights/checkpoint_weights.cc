@@ -24,7 +24,7 @@ bool is_aligned(std::span<const std::byte> data, DType dtype) {
   return reinterpret_cast<uintptr_t>(data.data()) % alignment == 0;
 }
 
-// The same bytes of each of `rows` rows of `row_bytes`.
+// A range of bytes from each of `rows` rows of `row_bytes`.
 std::shared_ptr<const void> columns_of(const std::byte* matrix, int64_t rows, size_t row_bytes,
                                        StoredWeights::ByteRange columns) {
   const auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(rows) * columns.count);
@@ -59,7 +59,7 @@ std::shared_ptr<nn::Linear> CheckpointWeights::projection(const std::string& nam
   const bool moved = !stored_.in_gguf() && theirs.column && is_quantized(whole.dtype());  // blocks stay where they are
   if (!whole.ordered && !moved) return std::make_shared<nn::Linear>(upload_rows(whole, name, size, theirs));
   if (!size.column_range.is_all_of(size.columns)) {
-    throw bad_input("{}: tensor {}: its columns are stored in another order, of which a range cannot be loaded",
+    throw bad_input("{}: tensor {}: its columns are stored in another order, so a range of them cannot be loaded",
                     stored_.checkpoint().path(), quote(whole.name));
   }
   std::vector<int32_t> order(static_cast<size_t>(size.columns));

@@ -17,7 +17,7 @@ namespace gabbro::llm {
 
 struct WeightOptions {
   bool check_values = true;  // refuse values that are not numbers, in all weights that loading reads anyway
-  Formats quantize{};        // f32, f16 and bf16 matrices that get these formats; the others stay as they are
+  Formats quantize{};        // f32, f16 and bf16 matrices that get these formats; the others stay unchanged
   LoadProgress progress{};
   // The bytes of all matrices, which get separate memory; nothing: those that need no packing may stay in the file.
   std::optional<size_t> resident_bytes{};

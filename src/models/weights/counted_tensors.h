@@ -9,7 +9,7 @@
 
 namespace gabbro::llm {
 
-// Those of the files. Of biases config.json decides where it says so: one that it rules out is none, and one that it
+// The tensors of the files. A config.json may decide about biases: one that it rules out is ignored, and one that it
 // asks for is missing if the files do not have it.
 class CountedTensors {
  public:

@@ -9,7 +9,7 @@
 
 namespace gabbro::llm {
 
-// The matrices of a layer's heads in the checkpoint: as they are asked for, or in one matrix.
+// The matrices of a layer's heads in the checkpoint: separate, or in one matrix.
 class HeadTensors {
  public:
   // Throws bad_input that names the file and the tensor: missing, or of another shape.

@@ -13,7 +13,7 @@ class InputSquares {
  public:
   // Takes in the inputs x [..., K] of the matrix `name` of GGUF, which the next evaluation adds up.
   void add(const std::string& name, const Tensor& x);
-  // The same of E experts. x is [T, K] where all experts of a token have the same input, or [T, U, K]; ids [T, U] are
+  // For E experts. x is [T, K] where all experts of a token have the same input, or [T, U, K]; ids [T, U] are
   // the experts of each token.
   void add_experts(const std::string& name, const Tensor& x, const Tensor& ids, int64_t experts);
 

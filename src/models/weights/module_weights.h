@@ -10,7 +10,7 @@
 
 namespace gabbro::llm {
 
-// nn::Factory::weights of a source whose names are those of the modules: that of a checkpoint without a table of names,
+// nn::Factory::weights of a source with the names of modules: a checkpoint without a table of names,
 // or with one that has GGUF's column so. The source has to live as long as modules are made.
 class SourcedModuleWeights : public nn::ModuleWeights {
  public:

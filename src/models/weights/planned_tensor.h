@@ -16,7 +16,7 @@ struct PlannedTensor {
   std::vector<int64_t> shape;  // row-major
   DType dtype;
   ExpertsSize experts{};  // of a tensor [E, rows, columns]
-  DType asked = dtype;    // what the type of the file asks for: another where rows are no whole blocks of it
+  DType asked = dtype;    // by the type of the file: another dtype if rows are not whole blocks of it
 
   int64_t elements() const {
     int64_t count = 1;

@@ -18,7 +18,7 @@ namespace gabbro::llm {
 // How far loading is: bytes of weights that are on the device, and of all.
 using LoadProgress = std::function<void(uint64_t done, uint64_t total)>;
 
-// All functions throw bad_input as those of WeightSource do.
+// All functions throw bad_input as WeightSource does.
 class StoredWeights {
  public:
   StoredWeights(const Checkpoint& checkpoint, std::span<const WeightName> names, bool check_values,

@@ -23,7 +23,7 @@ struct MatrixInFiles {
   std::vector<std::shared_ptr<const MappedFile>> files;  // that hold them
 };
 
-// The matrices of a layer's experts of which some are on the device, in slots: the rows of slot s are [s · N, (s + 1) ·
+// The matrices of a layer's experts; some are on the device, in slots: the rows of slot s are [s · N, (s + 1) ·
 // N) of a matrix whose experts have N rows.
 class ExpertSlots {
  public:

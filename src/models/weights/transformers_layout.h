@@ -46,7 +46,7 @@ std::vector<float> float_values(const CheckpointTensor& tensor, int64_t count, c
 std::vector<const CheckpointTensor*> stacked_tensors(std::span<const WeightName> names, const Checkpoint& checkpoint,
                                                      const std::string& name, int64_t rows, int64_t columns);
 
-// Heads that are rotated in pairs (2i, 2i + 1): GGUF files have them in that order, those of transformers have the
+// Heads that are rotated in pairs (2i, 2i + 1): GGUF files have them in that order; files of transformers have the
 // elements i and i + `rotated` / 2 of a head as a pair.
 TransformersLayout paired_rows(int64_t head_dimension, int64_t rotated);
 

@@ -24,7 +24,7 @@ constexpr const char* kEncoderPrefixes[] = {"bert.", "roberta.", "distilbert.", 
 
 // The attributes of a model with a head that hold the model without one.
 constexpr std::string_view kBasePrefixes[] = {"model.", "transformer.", "gpt_neox.", "backbone."};
-// Below which wrapped models have all of their tensors: those of torch.compile and of parallel training, and those that
+// Prefixes of all tensors of wrapped models: models of torch.compile and of parallel training, and models that
 // see or hear.
 constexpr const char* kWrappers[] = {"_orig_mod.",  "module.",           "base_model.model.", "language_model.model.",
                                      "text_model.", "model.text_model.", "thinker.model.",    "language_model."};

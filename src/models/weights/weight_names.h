@@ -1,4 +1,4 @@
-// Names of tensors in both layouts: those of llama.cpp, by which a family asks, and those of transformers.
+// Names of tensors in both layouts: llama.cpp's, by which a family asks, and transformers'.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 namespace gabbro::llm {
 
 // A module of tensors in both layouts; "{}" is the number of the layer. A family has a table of them, and asks by the
-// name of GGUF. Of several rows for one name the first whose tensor exists counts. Where transformers has a tensor for
+// name of GGUF. If a name has several rows, the first whose tensor exists counts. If transformers has a tensor for
 // each expert, "*" is the number of the expert.
 struct WeightName {
   const char* gguf;          // "blk.{}.attn_q"
@@ -19,7 +19,7 @@ struct WeightName {
   bool whole = false;        // it has no ".weight" or ".bias" after that; GGUF's may have none either
 };
 
-// A table with rows of `own` before those of `common`.
+// A table with the rows of `own`, then the rows of `common`.
 template <size_t A, size_t B>
 constexpr std::array<WeightName, A + B> with_names(const WeightName (&own)[A], const WeightName (&common)[B]) {
   std::array<WeightName, A + B> all{};
@@ -41,7 +41,7 @@ constexpr std::array<WeightName, A + B> with_names(const WeightName (&own)[A],
 std::vector<std::string> transformers_names(std::span<const WeightName> names, const std::string& name);
 
 // The name in the checkpoint of a tensor that a family asks for: that of a tensor that is there, else the one that is
-// missing. Without a table the names are those of the files. Throws std::logic_error where the table has none.
+// missing. Without a table the files' names are used. Throws std::logic_error where the table has none.
 std::string weight_name(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name);
 bool has_weight(std::span<const WeightName> names, const Checkpoint& checkpoint, const std::string& name);
 

@@ -24,7 +24,7 @@ struct MatrixSize {
   int64_t wanted_columns() const { return column_range.length_in(columns); }  // K
 };
 
-// The matrices of all experts of a layer, each [rows, columns]. Where transformers stores the rows of two of them
+// The matrices of all experts of a layer, each [rows, columns]. If transformers stores the rows of two of them
 // together, [E, 2 · rows, columns], this is the first (0) or the second (1).
 struct ExpertsSize {
   int64_t experts = 0, rows = 0, columns = 0;

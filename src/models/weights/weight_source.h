@@ -25,7 +25,7 @@ struct ExpertWeights {
 };
 
 // All functions throw bad_input that names the file and the tensor: missing, of another shape, of a format that does
-// not run, or with values that are not numbers. What is done to weights of a checkpoint is a decorator of its source
+// not run, or with values that are not numbers. Changes of a checkpoint's weights are decorators of its source
 // (weight_decorator.h).
 class WeightSource {
  public:
@@ -37,7 +37,7 @@ class WeightSource {
   virtual bool has(const std::string& name) const = 0;  // a tensor's: "output.weight"
   // As `linear` and `embedding` want it.
   virtual Tensor matrix(const std::string& name, const MatrixSize& size, const TransformersLayout& theirs = {}) = 0;
-  // The same as a layer without bias, whose columns may be in another order.
+  // As a layer without bias, whose columns may be in another order.
   virtual std::shared_ptr<nn::Linear> projection(const std::string& name, const MatrixSize& size,
                                                  const TransformersLayout& theirs = {}) = 0;
   // The values of a tensor of any shape, on the host.

@@ -40,7 +40,7 @@ EncoderConfig read_any(const ConfigReader& fields, std::span<const WeightName> n
   config.learned_positions = true;
   config.token_types = read_rows(fields, names, "token_types.weight");
   config.head.labels = read_rows(fields, names, "cls.output.weight");
-  // GGUF files of RoBERTa are those of BERT with another tokenizer.
+  // GGUF files of RoBERTa are files of BERT with another tokenizer.
   if (!fields.is_hugging_face() && fields.checkpoint().metadata().string_or("tokenizer.ggml.model", "bert") != "bert")
     config.separators = 2;
   return config;

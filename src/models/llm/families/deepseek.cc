@@ -65,7 +65,7 @@ LatentSizes read_latent(const ConfigReader& fields, const DecoderConfig& config)
     sizes.value = fields.size({nullptr, "v_head_dim"}, 1 << 12);
     return sizes;
   }
-  // Files since April 2025 have the sizes of heads in separate fields, and those of latents in the usual ones.
+  // Files since April 2025 have the sizes of heads in separate fields, and the sizes of latents in the usual ones.
   constexpr FieldName kNewKey{"attention.key_length_mla", nullptr}, kKey{"attention.key_length", nullptr};
   constexpr FieldName kNewValue{"attention.value_length_mla", nullptr}, kValue{"attention.value_length", nullptr};
   const FieldName key = fields.has(kNewKey) ? kNewKey : kKey;

@@ -1,5 +1,5 @@
 // Falcon: both blocks in parallel, of one norm (7B, 11B) or of one each (40B, 180B); few heads of keys and values.
-// Falcon RW has them one after the other, all heads, and linear biases instead of rotary embeddings.
+// Falcon RW has them in sequence, all heads, and linear biases instead of rotary embeddings.
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 

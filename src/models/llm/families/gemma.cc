@@ -22,8 +22,8 @@ constexpr auto kNames = with_names(kOwn, kDecoderNames);
 
 DecoderConfig read_common(const ConfigReader& fields, std::span<const WeightName> names) {
   DecoderConfig config = read_decoder_config(fields, names);
-  constexpr FieldName kBothWays{nullptr, "use_bidirectional_attention"};
-  if (fields.flag_or(kBothWays, false)) fields.refuse(kBothWays, "is true, which is not supported");
+  constexpr FieldName kBothDirections{nullptr, "use_bidirectional_attention"};
+  if (fields.flag_or(kBothDirections, false)) fields.refuse(kBothDirections, "is true, which is not supported");
   config.norm_offset = 1;
   config.activation = read_activation(fields, Activation::kGeluTanh);
   // Early files of transformers say "gelu", and meant the approximation all along.

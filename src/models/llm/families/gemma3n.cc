@@ -1,4 +1,4 @@
-// Gemma 3n (text). The stream is several streams, of which a layer reads one, predicted from all of them, and corrects
+// Gemma 3n (text). The stream is several streams: a layer reads one, predicted from all of them, and corrects
 // all (AltUp, arXiv 2301.13310). Each layer adds a product of low rank (LAuReL, arXiv 2411.07501) and an embedding of
 // the token for that layer; gates of the first layers are sparse; the last layers attend to keys of earlier ones.
 #include <cmath>
@@ -82,7 +82,8 @@ std::vector<float> read_cutoffs(const ConfigReader& fields, int64_t layers) {
   return cutoffs;
 }
 
-// The last `shared` layers have no keys and values: they use those of the last layer of their kind before them.
+// The last `shared` layers have no keys and values: they use the keys and values of the last layer of their kind before
+// them.
 std::vector<size_t> read_sources(const ConfigReader& fields, const std::vector<LayerKind>& layers) {
   const auto count = std::ssize(layers);
   const auto own = static_cast<size_t>(count - fields.size_or(kShared, 15, 0, count - 1));

@@ -37,7 +37,7 @@ std::vector<std::string> read_types(const ConfigReader& fields, FieldName list, 
     const std::vector<MetadataValue> pair = item.elements();
     const auto names = pair.size() == 2 ? pair[0].as_vector<std::string_view>() : std::nullopt;
     const auto times = pair.size() == 2 ? pair[1].as<uint32_t>() : std::nullopt;
-    if (!names || !times || *times > layers) fields.refuse(kShort, "is no list of names and how often they come");
+    if (!names || !times || *times > layers) fields.refuse(kShort, "is not a list of names and counts");
     for (uint32_t i = 0; i < *times; ++i) types.insert(types.end(), names->begin(), names->end());
   }
   return types;

@@ -68,7 +68,7 @@ Config read_config(const Checkpoint& checkpoint, bool second) {
     const float other = fields.is_hugging_face() ? 1e-6F : config.decoder.norm_epsilon;
     sizes.norm_epsilon = fields.number_or({"ssm.dt_b_c_rms_epsilon", "mixer_rms_eps"}, other, 0, 1);
   }
-  // The recurrence's sizes stand for those of attention, for what a step needs.
+  // The recurrence's sizes stand for the sizes of attention, for the needs of a step.
   shape.heads = shape.kv_heads = 1;
   shape.head_dimension = 2 * sizes.inner;
   return config;

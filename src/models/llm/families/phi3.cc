@@ -1,4 +1,5 @@
-// Phi 3, 3.5 and 4: queries, keys and values in one matrix, gate and up in another; LongRoPE in those of long contexts.
+// Phi 3, 3.5 and 4: queries, keys and values in one matrix, gate and up in another; LongRoPE in models of long
+// contexts.
 #include "src/models/llm/decoder.h"
 #include "src/models/llm/registry.h"
 

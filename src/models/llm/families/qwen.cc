@@ -28,7 +28,7 @@ DecoderConfig read_qwen3(const Checkpoint& checkpoint) {
   return config;
 }
 
-// Files without the field: llama.cpp normalizes the weights of Qwen 3, transformers those of neither.
+// Files without the field: llama.cpp normalizes the weights of Qwen 3, transformers the weights of neither.
 DecoderConfig read_mixed(const Checkpoint& checkpoint, bool normalized_in_gguf) {
   const ConfigReader fields(checkpoint);
   DecoderConfig config = read_mixed_config(fields, kMixtureDecoderNames);

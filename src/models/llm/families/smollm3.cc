@@ -1,4 +1,4 @@
-// SmolLM 3: a Llama of which every fourth layer has no rotary embeddings.
+// SmolLM 3: a Llama whose every fourth layer has no rotary embeddings.
 #include <fmt/format.h>
 
 #include "src/models/llm/decoder.h"

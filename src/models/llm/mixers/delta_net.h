@@ -15,7 +15,7 @@ struct DeltaNetSizes {
   int64_t heads = 0;   // H: of values
   int64_t keys = 0;    // N: elements of a head of queries or keys
   int64_t values = 0;  // P: of a head of values
-  // Head h has the queries and keys of group h % G, as GGUF files of Qwen 3.5 order the heads; else those of
+  // Head h has the queries and keys of group h % G, as GGUF files of Qwen 3.5 order the heads; else of group
   // h / (H/G), as transformers does.
   bool tiled = false;
 

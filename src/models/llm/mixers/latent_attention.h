@@ -1,5 +1,5 @@
-// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): the cache has one vector a token, of which all heads
-// make keys and values. It stays as it is: the matrices that would make keys and values of it are applied to the
+// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434): the cache has one vector a token, from which all heads
+// make keys and values. It stays unchanged: the matrices that would make keys and values of it are applied to the
 // queries and to the mixed vectors instead (section 2.1.2), so that attention has one KV head.
 #pragma once
 

@@ -24,7 +24,7 @@ struct StateSpaceSizes {
   float shortest = 0, longest = std::numeric_limits<float>::infinity();
   bool gate_last = false;                     // the norm is before the gate
   std::function<float(int64_t)> in_factor{};  // on rows of transformers' ssm_in, which GGUF's has in it
-  float out_factor = 1;                       // and on those of ssm_out
+  float out_factor = 1;                       // and on the rows of ssm_out
 
   int64_t head_rows() const { return inner / rank; }  // P of Mamba 2
 };
