@@ -1,4 +1,4 @@
-// Filters over sequences. Those that give generators in Jinja do so here: they run when their items are asked for.
+// Filters over sequences. Filters that return generators in Jinja do so here: they run when their items are asked for.
 #include <algorithm>
 
 #include "src/jinja/library.h"

@@ -16,7 +16,7 @@ struct FilterEntry {
   FilterFunction function;
 };
 
-FilterFunction find_filter(std::string_view name);  // null where there is none
+FilterFunction find_filter(std::string_view name);  // null: no such filter
 TestFunction find_test(std::string_view name);
 bool find_global(std::string_view name, Value* value);
 
@@ -44,7 +44,7 @@ class AttributePath {
   std::vector<Value> parts_;
 };
 
-Value fold_case(Runtime& runtime, const Value& value);  // a text in lower case; anything else as it is
+Value fold_case(Runtime& runtime, const Value& value);  // a text in lower case; anything else unchanged
 // sorted(items, key=...), stable in both directions.
 std::vector<Value> sort_by(Runtime& runtime, std::vector<Value> items, const std::function<Value(const Value&)>& key,
                            bool reverse);

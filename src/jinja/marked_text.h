@@ -41,7 +41,7 @@ class MarkedText {
   void append(const MarkedText& other, size_t begin, size_t length);
 
   MarkedText substr(size_t begin, size_t length = std::string::npos) const;
-  // The same for a view into bytes().
+  // For a view into bytes().
   MarkedText slice(std::string_view view) const;
 
   // f(piece, source or nullptr) for the pieces in order: stretches of input of one source, and what is between them.

@@ -24,7 +24,7 @@ Value absolute(Runtime& runtime, const Value& value);
 
 // value.name and value[key], as Jinja's sandbox looks them up: one tries the other, and then the result is undefined.
 Value get_attribute(Runtime& runtime, const Value& value, const std::string& name);
-// getattr(value, name) of Python, made safe as the sandbox does; false where there is none.
+// getattr(value, name) of Python, made safe as the sandbox does; false: no such attribute.
 bool find_attribute(Runtime& runtime, const Value& value, const std::string& name, Value* result);
 Value get_item(Runtime& runtime, const Value& value, const Value& key);
 // value[start:stop:step]; None stands for a part that is left out.
@@ -36,7 +36,7 @@ std::string repr_string(std::string_view text);
 std::string repr_float(double value);
 bool is_callable(const Value& value);
 
-// Markup (markup.cc): the text of escape(value), which leaves Markup as it is; left + right of two strings; a string,
+// Markup (markup.cc): the text of escape(value), which leaves Markup unchanged; left + right of two strings; a string,
 // or each string of a list or tuple, as Markup without escaping.
 MarkedText escape(Runtime& runtime, const Value& value);
 std::string escape_text(std::string_view text);
@@ -51,7 +51,7 @@ int64_t to_index(Runtime& runtime, const Value& value);
 // Throws with the message of an undefined value.
 void require_defined(Runtime& runtime, const Value& value);
 
-// A method of a str, dict, list or tuple bound to `value`; false where there is none of that name.
+// A method of a str, dict, list or tuple bound to `value`; false: no such method.
 bool find_method(Runtime& runtime, const Value& value, std::string_view name, Value* method);
 
 // format % arguments, and str.format: where the format is Markup, what is put into it is escaped.

@@ -1,5 +1,5 @@
 // UTF-8 text as Python's str sees it: code points, whitespace, case. A byte that is not part of valid UTF-8 counts
-// as one separate code point and is kept as it is.
+// as one separate code point and is kept unchanged.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ bool is_space(char32_t code_point);
 bool is_alpha(char32_t code_point);
 bool is_decimal(char32_t code_point);
 bool is_word(char32_t code_point);       // \w of Python's regular expressions
-bool is_printable(char32_t code_point);  // repr() shows it as it is
+bool is_printable(char32_t code_point);  // repr() shows it unescaped
 bool is_upper(char32_t code_point);
 bool is_lower(char32_t code_point);
 bool is_title(char32_t code_point);

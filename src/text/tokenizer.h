@@ -21,7 +21,7 @@ namespace gabbro::text {
 struct EncodeOptions {
   bool add_special = true;    // begin (end) with the bos (eos) token where the model wants it
   bool parse_special = true;  // control tokens that the text spells out become those tokens
-  size_t threads = 0;         // that a long text may use; 0: those of the machine
+  size_t threads = 0;         // that a long text may use; 0: all of the machine
 };
 
 struct DecodeOptions {
@@ -39,7 +39,7 @@ class Tokenizer {
   // May be called by several threads at once.
   std::vector<int32_t> encode(std::string_view text, EncodeOptions options = {}) const;
 
-  // The same, but what the text has of input is plain text: a control token, or a token that structures conversations
+  // As encode(), but input in the text is plain text: a control token, or a token that structures conversations
   // (special_splitter.h), is made only of bytes that are not input. Other text gets the same tokens as above.
   std::vector<int32_t> encode_marked(const jinja::MarkedText& text, EncodeOptions options = {}) const;
 
@@ -60,7 +60,7 @@ class Tokenizer {
   bool is_end_of_generation(int32_t id) const;
   const std::vector<int32_t>& end_of_generation() const { return vocabulary_->end_of_generation(); }
 
-  int32_t bos() const { return vocabulary_->spec().bos; }  // kNoToken where there is none, here and below
+  int32_t bos() const { return vocabulary_->spec().bos; }  // kNoToken: not in the vocabulary, here and below
   int32_t eos() const { return vocabulary_->spec().eos; }
   int32_t eot() const { return vocabulary_->spec().eot; }
   int32_t unknown() const { return vocabulary_->spec().unknown; }
@@ -78,7 +78,7 @@ class Tokenizer {
   friend class TokenStream;
   std::vector<int32_t> encode_text(const CodecText& text, EncodeOptions options) const;
   void check_id(int32_t id) const;
-  // The bytes of all tokens, one after another; made when they are first asked for.
+  // The bytes of all tokens, in sequence; made when they are first asked for.
   struct Pieces {
     std::once_flag made;
     std::string bytes;

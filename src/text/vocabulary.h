@@ -75,8 +75,8 @@ class Vocabulary {
   int32_t size() const { return static_cast<int32_t>(spec_.tokens.size()); }
   bool contains(int32_t id) const { return id >= 0 && id < size(); }
   std::string_view text(int32_t id) const { return table_.key(id); }       // as the file spells it
-  int32_t find(std::string_view text) const { return table_.find(text); }  // kNoToken where there is none
-  // The same, but no control or unknown token: what plain text can become.
+  int32_t find(std::string_view text) const { return table_.find(text); }  // kNoToken: no such token
+  // As find(), but no control or unknown token: tokens that plain text can become.
   int32_t find_plain(std::string_view text) const {
     const int32_t id = find(text);
     return id != kNoToken && has(id, kControlToken | kUnknownToken) ? kNoToken : id;

@@ -43,7 +43,7 @@ bool is_system(const ordered_json& message) { return is_system_role(role_of(mess
 struct Rendering {
   jinja::MarkedText text;
   std::vector<size_t> lost;       // as in ChatPrompt
-  std::vector<size_t> shortened;  // of which a part is missing
+  std::vector<size_t> shortened;  // a part of them is missing
   std::vector<size_t> absent;     // the lost ones and an assistant's, whose thoughts a template may leave out
   bool is_mixed = false;          // JSON of messages, say: nothing tells what is missing
 };
@@ -75,7 +75,7 @@ struct Conversation {
   }
 
   // With content as text. A template that reads it as parts gets what is lost then, or all of it where the template
-  // fails, as parts. Throws what the template says of the conversation as it is.
+  // fails, as parts. Throws the template's error about the unchanged conversation.
   Rendering render_either_way(const ordered_json& messages) const {
     std::optional<Rendering> plain;
     std::optional<Error> error;

@@ -26,7 +26,8 @@ auto named_errors(const F& f) {
 template <class IndexOf>
 jinja::Value convert_list(const ordered_json& json, const char* named, const IndexOf& index_of, int depth);
 
-// An object whose field `named` is input of `index`, and the others are other input; so is all that is no object.
+// An object whose field `named` is input of `index`, and the others are other input; so is everything that is not an
+// object.
 jinja::Value convert_object(const ordered_json& json, const char* named, int32_t index, int depth) {
   if (!json.is_object()) return jinja::from_json(json, &jinja::kOtherInput, depth);
   jinja::Dict dict;

@@ -7,7 +7,7 @@
 
 namespace gabbro::text {
 
-// Splits an answer while it is generated. An answer that does not begin with a channel is passed through as it is.
+// Splits an answer while it is generated. An answer that does not begin with a channel is passed through unchanged.
 class HarmonyChannels {
  public:
   // Takes a piece of text, and returns what can be shown: the answer, and the text of other channels after their name

@@ -40,7 +40,7 @@ std::string content_of(const ordered_json& message) {
   return text;
 }
 
-// Messages of one role that follow each other are one, but for those of tools; and the text of all system messages.
+// Messages of one role that follow each other are merged, but not tool messages; and the text of all system messages.
 std::vector<Message> collate(const ordered_json& messages, MarkedText& system) {
   std::vector<Message> collated;
   bool has_system = false;

@@ -21,7 +21,7 @@ class BestPath {
   };
 
   // get_score(token, length in bytes, where to put the score) is false for tokens that must not be used. A character
-  // without a token may become `unknown`. Of equal sums the first that was found stays: as in both libraries.
+  // without a token may become `unknown`. If sums are equal, the first that was found stays: as in both libraries.
   template <class GetScore>
   const std::vector<Part>& find(std::string_view text, const DoubleArray& trie, int32_t unknown, Score unknown_score,
                                 GetScore get_score) {

@@ -16,8 +16,8 @@ namespace gabbro::text {
 class BpeEncoder final : public Encoder {
  public:
   // Throws bad_input naming tokenizer.ggml.merges and the entry for merges that are not two strings with a space
-  // between. A merge may name strings that are no tokens: where such a string is left over, its bytes are looked up one
-  // by one.
+  // between. A merge may name strings that are not tokens: where such a string is left over, its bytes are looked up
+  // one by one.
   BpeEncoder(const Vocabulary& vocabulary, std::string_view pretokenizer, const std::vector<std::string>& merges);
 
   const PreTokenizerRule& rule() const { return pretokenizer_.rule(); }
@@ -55,7 +55,7 @@ class BpeEncoder final : public Encoder {
   std::deque<std::string> extra_texts_;
   std::vector<int32_t> byte_symbols_;  // of each byte: the symbol that spells it
   std::vector<int32_t>
-      byte_fallback_;  // of each byte of a symbol that is no token: the token that stands for it, or kNoToken
+      byte_fallback_;  // of each byte of a symbol that is not a token: the token that stands for it, or kNoToken
 
   mutable MemoryPool<Memory> memory_;
 };

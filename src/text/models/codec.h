@@ -20,7 +20,7 @@ struct CodecText {
   bool parse_special = true;  // control tokens that the text spells out become those tokens
   bool marked = false;        // ... but not of input
   std::span<const jinja::InputSpan> input = {};
-  size_t threads = 0;  // that a long text may use; 0: those of the machine
+  size_t threads = 0;  // that a long text may use; 0: all of the machine
 };
 
 // May be used by several threads at once.

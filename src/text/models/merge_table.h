@@ -20,7 +20,7 @@ class MergeTable {
 
   // The first of two merges of the same pair counts. No more than `expected` may be added.
   void add(int32_t left, int32_t right, Merge merge);
-  // The same, but the last of two merges counts.
+  // As above, but the last of two merges counts.
   void set(int32_t left, int32_t right, Merge merge);
 
   Merge find(int32_t left, int32_t right) const {

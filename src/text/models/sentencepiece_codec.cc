@@ -302,7 +302,7 @@ void choose_ends(const ConfigFiles& configs, VocabularySpec& vocabulary) {
   const bool is_t5 = kind.starts_with("T5") || kind.starts_with("MT5");
   for (const char* shifted : {"XLMRoberta", "Camembert", "MBart", "NllbTokenizer", "Barthez"}) {
     if (kind.starts_with(shifted))
-      throw bad_input("{}: the ids of {} are not those of the SentencePiece file: tokenizer.json is needed",
+      throw bad_input("{}: the ids of {} differ from the SentencePiece file: tokenizer.json is needed",
                       configs.config_name, kind);
   }
   vocabulary.add_bos = flag("add_bos_token").value_or(!is_t5 && vocabulary.bos != kNoToken);

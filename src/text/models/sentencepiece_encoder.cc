@@ -128,7 +128,7 @@ void SentencePieceEncoder::encode_word(std::string_view text, Merger& merger, st
   });
 }
 
-// A character that is no token: its bytes, or "unknown" where the vocabulary lacks one of them.
+// A character that is not a token: its bytes, or "unknown" where the vocabulary lacks one of them.
 void SentencePieceEncoder::emit_bytes(std::string_view text, std::vector<int32_t>& out) const {
   const size_t before = out.size();
   for (const char byte : text) {

@@ -51,7 +51,7 @@ class UnigramSentences final : public SentenceModel {
     const auto get_score = [&](int32_t token, size_t length, float& score) {
       const SentencePieceFile::Piece& piece = file_.pieces[static_cast<size_t>(token)];
       if (has_type(piece, TokenType::kUnused) || (plain && is_set(structural_, token))) return false;
-      // A symbol of the user is always worth more than what it is made of.
+      // A symbol of the user is always worth more than its parts.
       constexpr float kMargin = 0.1F;
       score = has_type(piece, TokenType::kUserDefined) ? static_cast<float>(length) * most_ - kMargin : piece.score;
       return true;

@@ -19,7 +19,7 @@ struct SentencePart {
 // Finds the longest user-defined symbol at the beginning of a text.
 class SymbolMatcher {
  public:
-  // Symbols of which skip(token) is true are left out where plain text is matched.
+  // Symbols with a true skip(token) are left out when plain text is matched.
   SymbolMatcher(const SentencePieceFile& file, const std::vector<bool>& structural);
   // Its length in bytes, or 0.
   size_t match(std::string_view text, bool plain) const;

@@ -24,7 +24,7 @@ class TokenTable {
   TokenTable(const TokenTable&) = delete;
   TokenTable& operator=(const TokenTable&) = delete;
 
-  int32_t find(std::string_view text) const {  // -1 where there is none
+  int32_t find(std::string_view text) const {  // -1: not a token
     const int32_t entry = table_.find(text);
     return entry < 0 ? -1 : entries_[static_cast<size_t>(entry)].id;
   }
@@ -51,11 +51,11 @@ class WordModel {
   // The token of text that has no other, or kNoToken.
   virtual int32_t unknown() const = 0;
 
-  // Appends the tokens of a word, which is well-formed UTF-8. Where `plain`, none of protect().
+  // Appends the tokens of a word, which is well-formed UTF-8. With `plain`, none of protect().
   virtual void encode(std::string_view word, bool plain, ModelMemory& memory, std::vector<int32_t>& out) const = 0;
 
   // A position at or after `from`, which is not 0, where a word can be cut without a change of its tokens;
-  // npos where there is none, or none is known.
+  // npos: no such position is known.
   virtual size_t next_cut(std::string_view word, size_t from) const {
     (void)word, (void)from;
     return std::string_view::npos;

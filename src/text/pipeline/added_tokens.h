@@ -41,7 +41,7 @@ class AddedTokens {
   // The tokens that stand in the text as it was given, and the text between: of matches the leftmost, of those the
   // longest.
   std::vector<Fragment> split(std::string_view text, Scope scope) const;
-  // The same, but special and structural tokens are looked for outside of `input` alone, and all of them here.
+  // As split(), but looks for special and structural tokens only outside of `input`, and for all of them there.
   std::vector<Fragment> split_marked(std::string_view text, Scope scope, std::span<const jinja::InputSpan> input) const;
   // The tokens that stand in a normalized text; after split_marked(), only those that input may become.
   std::vector<Fragment> split_normalized(std::string_view text, Scope scope, bool marked) const;

@@ -17,7 +17,7 @@ class DecodeStage {
   using Output = std::function<void(std::string_view part, bool ends)>;
   virtual ~DecodeStage() = default;
   virtual void take(std::string_view part, bool ends, const Output& out) = 0;
-  // The end of the list. What has been held back goes to `out`.
+  // The end of the list. Text that was held back goes to `out`.
   virtual void finish(const Output& out) = 0;
 };
 

@@ -14,7 +14,7 @@ class DoubleArray {
   static constexpr uint32_t kRoot = 0;
 
   DoubleArray() = default;
-  // Keys with their values, which are not negative. Of equal keys the last counts; empty keys are left out.
+  // Keys with their values, which are not negative. The last of equal keys counts; empty keys are left out.
   explicit DoubleArray(std::vector<std::pair<std::string_view, int32_t>> keys);
 
   // Goes from `node` along one byte; false where no key goes on so.

@@ -24,7 +24,7 @@ class Encoder {
 // `text` with every `from` replaced by `to`.
 void append_replaced(std::string_view text, std::string_view from, std::string_view to, std::string& out);
 
-// The tokens <0x00> ... <0xFF> of a vocabulary, kNoToken where there is none.
+// The tokens <0x00> ... <0xFF> of a vocabulary, kNoToken: not in the vocabulary.
 std::vector<int32_t> byte_tokens(const Vocabulary& vocabulary);
 
 }  // namespace gabbro::text

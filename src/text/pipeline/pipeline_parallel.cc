@@ -1,4 +1,4 @@
-// Long texts on several threads: cut where no token can cross, so that the tokens are those of one thread.
+// Long texts on several threads: cut where no token can cross, so that the tokens are the same as with one thread.
 #include <algorithm>
 #include <exception>
 #include <functional>
@@ -51,8 +51,8 @@ struct Match {
   size_t begin, end;
 };
 
-// The matches of a chunk, found from its beginning on. Where the chunk before goes on at the end of one of them, all
-// later ones are those of the whole text: a search depends on nothing but where it starts.
+// The matches of a chunk, found from its beginning on. If the chunk before goes on at the end of one of them, all
+// later ones are matches of the whole text: a search depends on nothing but where it starts.
 struct MatchChunk {
   std::vector<Match> matches;
   size_t first = 0;  // the first match that counts, and where the search for it began
@@ -80,7 +80,7 @@ size_t Pipeline::next_cut(std::string_view text, size_t from) const {
   return parts_.model->next_cut(text, from);
 }
 
-// Cuts that the first step, or the model, knows. False where there are none.
+// Cuts that the first step, or the model, knows. False: none are known.
 bool Pipeline::encode_chunks(std::string_view text, bool at_origin, bool plain, size_t chunks,
                              std::vector<int32_t>& out) const {
   std::vector<size_t> cuts = {0};

@@ -27,7 +27,7 @@ class Pipeline::Worker {
     end();
   }
 
-  // The same in parts: run() gives a piece to a step and those after it.
+  // In parts: run() gives a piece to a step and those after it.
   void begin(bool plain, std::vector<int32_t>& out) {
     plain_ = plain;
     out_ = &out;

@@ -32,11 +32,11 @@ class SplitStep {
   virtual ~SplitStep() = default;
   virtual void split(const Piece& piece, PieceSink& out) const = 0;
   virtual const Regex* regex() const { return nullptr; }
-  // True where the pieces are the matches of regex(), found one after another, and what is between them: a search that
+  // True where the pieces are the matches of regex(), found in sequence, and the text between them: a search that
   // starts at the end of any match goes on like the search from the beginning.
   virtual bool isolates_matches() const { return false; }
-  // A position at or after `from` where the text can be cut, so that the pieces of both parts are those of the whole
-  // text; npos where there is none, or none is known.
+  // A position at or after `from` where the text can be cut, so that the pieces of both parts are the pieces of the
+  // whole text; npos: no such position is known.
   virtual size_t next_cut(std::string_view text, size_t from) const {
     (void)text, (void)from;
     return std::string_view::npos;

@@ -23,7 +23,7 @@ class WordCutter {
     }
   }
 
-  // The first cut at or after `from`, which is not 0; npos where there is none.
+  // The first cut at or after `from`, which is not 0; npos: no cut.
   size_t next_cut(std::string_view text, size_t from) const {
     for (size_t at = text.find(kEscapedSpace, from); at != text.npos; at = text.find(kEscapedSpace, at + 1)) {
       if (!joined_[static_cast<uint8_t>(text[at - 1])]) return at;

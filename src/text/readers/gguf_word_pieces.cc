@@ -1,4 +1,4 @@
-// WordPiece tokenizers of GGUF files, which are those of BERT and its like.
+// WordPiece tokenizers of GGUF files, as BERT has them.
 #include <algorithm>
 #include <memory>
 #include <utility>

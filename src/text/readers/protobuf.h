@@ -12,7 +12,7 @@ class ProtobufReader {
   // `where` is for messages.
   ProtobufReader(std::string_view bytes, std::string where) : bytes_(bytes), where_(std::move(where)) {}
 
-  // Goes to the next field; false at the end. All throw bad_input that names `where` for bytes that are no message.
+  // Goes to the next field; false at the end. All throw bad_input that names `where` for bytes that are not a message.
   bool next();
   uint32_t field() const { return field_; }
 

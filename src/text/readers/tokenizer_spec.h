@@ -18,7 +18,7 @@ struct TokenizerSpec {
   std::function<std::unique_ptr<const Codec>(const Vocabulary&)> make_codec;
 };
 
-// The files of a model's folder that describe its tokenizer, as they are. `name` is the folder, for messages.
+// The files of a model's folder that describe its tokenizer, unchanged. `name` is the folder, for messages.
 struct TokenizerFiles {
   std::string name;
   std::optional<std::string> tokenizer_json;
@@ -35,7 +35,7 @@ TokenizerSpec read_tokenizer_json(const TokenizerFiles& files);  // tokenizer_js
 TokenizerSpec read_sentencepiece(const TokenizerFiles& files);   // sentencepiece_codec.cc
 TokenizerSpec read_gguf_unigram(VocabularySpec vocabulary);      // sentencepiece_codec.cc
 TokenizerSpec read_gguf_word_pieces(VocabularySpec vocabulary);  // gguf_word_pieces.cc
-// tokenizer.json where there is one, else the SentencePiece model.
+// tokenizer.json if it exists, else the SentencePiece model.
 TokenizerSpec read_tokenizer_files(const TokenizerFiles& files);
 
 }  // namespace gabbro::text

@@ -13,7 +13,7 @@
 namespace gabbro::text {
 namespace {
 
-// The ends of matches, found one after another.
+// The ends of matches, found in sequence.
 std::vector<std::pair<size_t, size_t>> matches_of(const Regex& regex, std::string_view text) {
   std::vector<std::pair<size_t, size_t>> out;
   Regex::Matcher matcher(regex);
@@ -116,7 +116,7 @@ TEST(SimplePattern, FindsWhatPcreFinds) {
   }
 }
 
-// Patterns that much text goes through: those of nearly all pre-tokenizers.
+// Patterns for most texts: the patterns of nearly all pre-tokenizers.
 TEST(SimplePattern, TakesThePatternsOfPreTokenizers) {
   std::vector<std::string> others;
   for (const PreTokenizerRule& rule : pretokenizer_rules()) {

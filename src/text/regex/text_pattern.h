@@ -24,7 +24,7 @@ class TextPattern {
     Regex::Matcher matcher(*regex_);
     for_each(text, matcher, f);
   }
-  // The same with a matcher of regex() that is kept from call to call.
+  // As above, with a matcher of regex() that is kept between calls.
   template <class F>
   static void for_each(std::string_view text, Regex::Matcher& matcher, F f);
 

@@ -69,7 +69,7 @@ SpecialSplitter::Kind SpecialSplitter::kind_of(int32_t token) const {
   return structural ? Kind::kStructural : Kind::kPlain;
 }
 
-// The longest special token at text[at] within the limits; length 0 where there is none.
+// The longest special token at text[at] within the limits; length 0: no such token.
 SpecialSplitter::Match SpecialSplitter::longest_match(std::string_view text, size_t at, const Limits& limits) const {
   Match match{at, 0, kNoToken, limits};
   int32_t node = roots_[static_cast<uint8_t>(text[at])];

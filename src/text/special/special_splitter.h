@@ -28,7 +28,7 @@ class SpecialSplitter {
   explicit SpecialSplitter(const Vocabulary& vocabulary);
 
   // With `parse_control` false, control tokens are not looked for, as llama.cpp does it. In `input`, and across its
-  // edges, neither are tokens that users have added and that structure a conversation: those of the form <|...|>, and
+  // edges, neither are tokens that users have added and that structure a conversation: tokens like <|...|>, and
   // those that end a generation or a turn.
   std::vector<Fragment> split(std::string_view text, bool parse_control,
                               std::span<const jinja::InputSpan> input = {}) const;

@@ -16,7 +16,7 @@ VocabularySpec spec_of(std::vector<std::string> tokens, std::vector<int32_t> typ
   return spec;
 }
 
-// Text as it is, tokens in braces.
+// Text unchanged, tokens in braces.
 std::vector<std::string> split(const Vocabulary& vocabulary, std::string_view text, bool parse_control = true) {
   std::vector<std::string> out;
   for (const Fragment& fragment : SpecialSplitter(vocabulary).split(text, parse_control)) {

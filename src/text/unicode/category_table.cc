@@ -11,7 +11,7 @@ const CategoryTable& CategoryTable::get() {
 }
 
 CategoryTable::CategoryTable() {
-  std::array<std::optional<uint16_t>, kCategories> whole{};  // the page of which all characters have a category
+  std::array<std::optional<uint16_t>, kCategories> whole{};  // the page whose characters all have a category
   const auto add_page = [&](std::span<const Category> page) {
     categories_.insert(categories_.end(), page.begin(), page.end());
     return static_cast<uint16_t>((categories_.size() >> kPageBits) - 1);

@@ -51,7 +51,7 @@ struct CategoryRange {
 // Ascending; code points outside are unassigned (Cn). kControlSpace counts as Cc here.
 std::span<const CategoryRange> category_ranges();
 
-// Two levels of pages; those of one category share a page.
+// Two levels of pages; pages of one category are shared.
 class CategoryTable {
  public:
   static const CategoryTable& get();

@@ -23,8 +23,8 @@ class CharacterSet {
   // The property that \p{name} asks for: a category (Lu), a group of them (L), White_Space or Any, after `^` all
   // others. False where the name is another.
   bool add_property(std::string_view name, bool negated);
-  // Letters of ASCII in both cases, and U+017F and U+212A, which fold to s and k. False where the set has other
-  // characters than those of ASCII.
+  // Letters of ASCII in both cases, and U+017F and U+212A, which fold to s and k. False if the set has
+  // characters outside of ASCII.
   bool ignore_case();
   // To be called last: the set becomes that of all characters but `these`, where `negated`.
   void finish(bool negated);

@@ -1,5 +1,5 @@
 // Characters whose properties the reference tokenizers do not know: their tables are of older versions of Unicode than
-// those of utf8proc.
+// utf8proc's.
 #include "src/text/unicode/later_characters.h"
 
 #include <algorithm>

@@ -146,7 +146,7 @@ class Execution {
     if (found == variables_.rend()) throw bad_input("template: undefined variable {}", quote(name));
     return found->second;
   }
-  // By the pipeline's "=" or ":=".
+  // Assigned by the pipeline's "=" or ":=".
   void set_variable(const Pipe& pipe, const std::string& name, const Value& value) {
     if (pipe.assigns) {
       variable(name) = value;

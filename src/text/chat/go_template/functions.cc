@@ -114,7 +114,7 @@ Value comparison(const std::string& name, Arguments arguments) {
   return name == "gt" ? order > 0 : order >= 0;
 }
 
-// fmt.Sprint puts spaces between operands of which neither is a string, fmt.Sprintln between all.
+// fmt.Sprint puts spaces between two operands if neither is a string, fmt.Sprintln between all.
 Value joined(Arguments arguments, bool line) {
   MarkedText out;
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -1,4 +1,4 @@
-// The functions that templates call: those of Go's text/template, and json and currentDate of Ollama.
+// The functions that templates call: Go's text/template's, and json and currentDate of Ollama.
 #pragma once
 
 #include <ctime>
