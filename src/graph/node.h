@@ -43,7 +43,7 @@ struct Args {
   size_t size() const { return inputs.size(); }
 };
 
-// Arguments of an op's gradient rule. `gradients` are those of the outputs: undefined if not needed.
+// Arguments of an op's gradient rule. `gradients` belong to the outputs: undefined if not needed.
 struct GradientArgs {
   std::span<const Tensor> inputs;
   std::span<const Tensor> outputs;

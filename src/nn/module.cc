@@ -13,7 +13,7 @@
 namespace gabbro::nn {
 namespace {
 
-// The same value as a separate tensor without a history.
+// A separate tensor of the same value, without a history.
 Tensor without_history(const Tensor& x) {
   if (!x.has_value()) return detach(x);
   auto state = std::make_shared<TensorState>(x.state());
@@ -131,7 +131,7 @@ std::vector<Module::Found> Module::all() const {
   return found;
 }
 
-// Computes initial values that no one has read yet, one after the other: tensors of the same shape share a plan.
+// Computes initial values that no one has read yet, in sequence: tensors of the same shape share a plan.
 std::vector<Module::Found> Module::computed() const {
   std::vector<Found> found = all();
   for (const Found& f : found) compute_deferred(*f.entry->tensor);

@@ -18,7 +18,7 @@ std::vector<std::byte> bytes_of(const Tensor& x) {
   return {bytes, bytes + values.size() * sizeof(T)};
 }
 
-// Whether the bytes of a computed tensor can be written as they are.
+// Whether the bytes of a computed tensor can be written directly.
 bool in_host_memory(const Tensor& x) { return x.device()->host_accessible() && x.state().layout.is_contiguous(); }
 
 std::span<const std::byte> bytes_in_place(const Tensor& x) {
@@ -41,7 +41,7 @@ std::vector<std::byte> host_bytes(const Tensor& x) {
   }
 }
 
-// A tensor of the file. Its pages are released as they are copied, so that the state is in memory once.
+// A tensor of the file. Its pages are released once copied, so that the state is in memory once.
 Tensor upload(const safetensors::File& file, const safetensors::TensorInfo& info, Device& device) {
   constexpr size_t kSlice = size_t{16} << 20;
   const Tensor tensor = device.upload(info.dtype(), Shape(info.shape), nullptr);

@@ -77,7 +77,7 @@ const Op kGelu = {
     .elementwise = true,
 };
 
-// The same with tanh(√(2/π) · (x + 0.044715·x³)) for erf(x/√2).
+// As gelu, with tanh(√(2/π) · (x + 0.044715·x³)) for erf(x/√2).
 const Op kGeluTanh = {
     .name = "gelu_tanh",
     .infer = like_first,

@@ -10,7 +10,7 @@
 namespace gabbro {
 namespace {
 
-// The pages of each token's sequence, one after the other, as f32: from cache [pages, G, A, B], of which `axis` is D,
+// The pages of each token's sequence, consecutive, as f32: from cache [pages, G, A, B], whose `axis` is D,
 // and page_table rows [T, M] -> [T, M, G, A, B].
 Tensor pages_of_tokens(const Tensor& cache, const Tensor& scales, const Tensor& rows, int axis) {
   const int64_t tokens = rows.shape()[0], pages = rows.shape()[1];

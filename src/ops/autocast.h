@@ -9,7 +9,7 @@
 
 namespace gabbro {
 
-// A factor: f32, f16 and bf16 in the dtype of products; anything else as it is.
+// A factor: f32, f16 and bf16 in the dtype of products; anything else unchanged.
 inline Tensor for_product(const Tensor& x) {
   const bool plain = x.defined() && !x.spec().packed && (x.dtype() == DType::f32 || is_half(x.dtype()));
   return plain && autocast_dtype() ? cast(x, *autocast_dtype()) : x;

@@ -17,7 +17,7 @@ const Op kExpertLinear = {
           const int64_t rows = a[1].shape()[0] / a.attributes.integer("experts");
           return result(Shape{a[2].shape()[0], a[2].shape()[1], rows}, DType::f32);
         },
-    // The products of all experts, of which those that are wanted are picked.
+    // The products of all experts, from which the wanted ones are picked.
     .compose =
         [](const Args& a) {
           const int64_t tokens = a[2].shape()[0], used = a[2].shape()[1], depth = a[1].shape()[1];

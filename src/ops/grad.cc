@@ -19,7 +19,7 @@ std::string described(const Tensor& x) { return fmt::format("{} {}", dtype_name(
 
 History* history_of(const Tensor& x) { return x.state().history.get(); }
 
-// The same values as a separate tensor: with a history that leads to x, or as a leaf.
+// A separate tensor with the same values: with a history that leads to x, or as a leaf.
 Tensor linked(const Tensor& x, std::vector<Tensor> after = {}) {
   after.insert(after.begin(), x);
   return record(kIdentity, std::move(after));
@@ -119,7 +119,7 @@ class Backwards {
 };
 
 // f once more, from `inputs`, with histories; and the gradients of those inputs that need one, and of `captured`,
-// from those of the outputs.
+// from the gradients of the outputs.
 Gradients differentiated(const Functions& f, std::span<const Tensor> inputs, std::span<const Tensor> captured,
                          std::span<const Tensor> output_gradients, const std::vector<Tensor>& after) {
   const bool differentiable = gradients_enabled();
@@ -237,9 +237,10 @@ Tensor gradient_of(const Tensor& leaf) {
 }
 
 void set_gradient(const Tensor& leaf, const Tensor& gradient) {
-  if (!leaf.defined() || !needs_gradient(leaf) || !is_leaf(leaf)) throw bad_input("[gradient] the tensor is no leaf");
+  if (!leaf.defined() || !needs_gradient(leaf) || !is_leaf(leaf))
+    throw bad_input("[gradient] the tensor is not a leaf");
   if (!gradient.defined() || gradient.spec() != leaf.spec() || gradient.device() != leaf.device()) {
-    throw bad_input("[gradient] {} is no gradient of {}", gradient.defined() ? described(gradient) : "no tensor",
+    throw bad_input("[gradient] {} does not fit {}", gradient.defined() ? described(gradient) : "no tensor",
                     described(leaf));
   }
   std::shared_ptr<Tensor>& place = history_of(leaf)->gradient;

@@ -13,7 +13,7 @@ Tensor filled_like(const Tensor& like, const Shape& shape, double value);
 // The sum of x over the axes along which `shape` was broadcast to x's: what broadcasting does, backwards.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
-// f16 and bf16 in f32, everything else as it is.
+// f16 and bf16 in f32, everything else unchanged.
 Tensor widened(const Tensor& x);
 
 // x where the condition holds, else 0: nothing that is undefined there comes through.

@@ -83,14 +83,14 @@ Tensor pick(const Tensor& x, const Tensor& indices, int axis, const IndexUse& us
   const Attributes attributes = index_attributes(use);
   const int64_t together = outer * inner;
   if (outer == 1 || together == 0) {
-    // The kernel of gather checks the indices, but for empty rows, of which none is read.
+    // The kernel of gather checks the indices, but not for empty rows, since none of these is read.
     const bool checked = indices.dtype() == DType::i32 && together > 0;
     const Tensor rows = checked ? indices : positions_of(indices, length, attributes);
     return reshape(gather_rows(reshape(x, Shape{length, together}), rows, attributes), Shape(lengths));
   }
   if (outer * length > std::numeric_limits<int32_t>::max())
     return axis_from_first(pick(axis_to_first(x, axis), indices, 0, use), axis);
-  // The rows of all outer elements, one after the other.
+  // The rows of all outer elements, in sequence.
   const Tensor rows = repeated_positions(indices, length, outer, attributes);  // [outer * K]
   return reshape(gather(reshape(x, Shape{outer * length, inner}), rows), Shape(lengths));
 }

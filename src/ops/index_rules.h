@@ -19,7 +19,7 @@ Attributes label_attributes(const IndexUse& use, int64_t ignored);
 // Throws bad_input "[op] ..." unless the indices are integers.
 void require_index_dtype(const char* op, const Tensor& indices);
 
-// Indices in a dtype that kernels read, i32: those of i32 as they are, and of other integers as positions along an axis
+// Indices in a dtype that kernels read, i32: i32 unchanged, and other integers as positions along an axis
 // of `size`. Throws bad_input for other dtypes, and IndexError for indices along an axis without elements.
 Tensor readable_indices(const Tensor& indices, int64_t size, const IndexUse& use);
 Tensor readable_indices(const Tensor& indices, int64_t size, const IndexUse& use, const Attributes& attributes);
@@ -27,8 +27,8 @@ Tensor readable_indices(const Tensor& indices, int64_t size, const IndexUse& use
 // Positions within [0, size), i32, of the shape of the indices; 0 for an ignored one.
 Tensor positions_of(const Tensor& indices, int64_t size, const Attributes& attributes);
 
-// outer · size + position of the indices, i32: the row of two axes in one, of which `outer` (i32, of the shape of the
-// indices) is the position along the first.
+// outer · size + position of the indices, i32: the row of two axes in one; `outer` (i32, of the shape of the
+// indices) is the position along the first axis.
 Tensor joined_positions(const Tensor& outer, const Tensor& indices, int64_t size, Attributes attributes);
 
 // x's elements at `indices` [K], of any integer dtype, along an axis: [..., K, ...]. x is read in place, however many

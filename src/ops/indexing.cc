@@ -38,7 +38,7 @@ void require_mask_fits(const Tensor& x, const Tensor& mask, int axis) {
   }
 }
 
-// The same with an index for every axis: slices after an ellipsis, which stays as a separator, and index tensors in
+// The indices with one for every axis: slices after an ellipsis, which stays as a separator, and index tensors in
 // place of masks, but for masks without axes.
 std::vector<Index> expanded(const Tensor& x, const std::vector<Index>& indices) {
   int axes = 0, ellipses = 0;

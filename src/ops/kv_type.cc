@@ -28,7 +28,7 @@ Tensor without_blocks(const Tensor& x, int axis) {
 
 Tensor number(const Tensor& like, double value) { return scalar(like.device(), value); }
 
-// `extreme` [..., blocks, 1] is the number that has the code `code`, which gives the scale; codes are those of `round`.
+// `extreme` [..., blocks, 1] is the number that has the code `code`, which gives the scale; `round` makes the codes.
 template <class Round>
 KvNumbers encode_blocks(const Tensor& blocks, const Tensor& extreme, double code, const Round& round) {
   const Tensor scales = cast(extreme * number(blocks, 1 / code), DType::f16);

@@ -40,7 +40,7 @@ Gradients of_norm(const GradientArgs& a, const Shape& rows, const Shape& shape) 
   return gradients;
 }
 
-// y · weight + bias, with those of the two that the attributes say there are, from input `at` on, in `shape`.
+// y · weight + bias; the attributes say which of the two are there, from input `at` on, in `shape`.
 Tensor with_parameters(Tensor y, const Args& a, size_t at, const Shape& shape) {
   if (a.attributes.integer("weight") != 0) y = y * reshape(in_f32(a[at++]), shape);
   if (a.attributes.integer("bias") != 0) y = y + reshape(in_f32(a[at]), shape);

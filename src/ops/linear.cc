@@ -25,7 +25,7 @@ const Op kLinear = {
     .infer = [](const Args& a) { return result(with_last(a[0].shape(), a[1].shape()[0]), a[0].dtype()); },
     .compose =
         [](const Args& a) {
-          if (is_half(a[0].dtype())) {  // kernels take weights as they are, and activations in f32
+          if (is_half(a[0].dtype())) {  // kernels take any weights, and activations in f32
             std::vector<Tensor> inputs{cast(a[0], DType::f32), a[1]};
             if (a.size() == 3) inputs.push_back(cast(a[2], DType::f32));
             return std::vector{cast(record(kLinear, inputs), a[0].dtype())};

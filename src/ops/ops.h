@@ -1,5 +1,5 @@
-// All ops: the public ones, and those of the paged KV cache, which language models alone use. Each checks its arguments
-// (bad_input "[op] ...") and records a node. Letters of shapes are those of docs/words.md.
+// All ops: the public ones, and the ops of the paged KV cache, which only language models use. Each checks its
+// arguments (bad_input "[op] ...") and records a node. docs/words.md explains the letters of shapes.
 #pragma once
 
 #include "gabbro/ops.h"
@@ -73,7 +73,7 @@ struct SelectiveScan {
   Tensor x;      // [T, H, P]
   Tensor dt;     // [T, H], above 0
   Tensor a;      // f32 [H, N], or [H, 1] for all N
-  Tensor b, c;   // [T, G, N]; head h has those of group h / (H/G)
+  Tensor b, c;   // [T, G, N]; head h uses group h / (H/G)
   Tensor state;  // f32 [slots, H, P, N]
 };
 Recurrence selective_scan(const SelectiveScan& scan, const TokenPositions& places);  // y [T, H, P]
@@ -81,7 +81,7 @@ Recurrence selective_scan(const SelectiveScan& scan, const TokenPositions& place
 // Linear attention by the gated delta rule (arXiv 2412.06464, equation 10), token by token:
 //   state = exp(decay) · state,  state += beta · (v - state · k) ⊗ k,  y = state · q
 struct DeltaRule {
-  Tensor q, k;         // [T, G, N]; head h has those of group h / (H/G)
+  Tensor q, k;         // [T, G, N]; head h uses group h / (H/G)
   Tensor v;            // [T, H, P]
   Tensor decay, beta;  // [T, H]
   Tensor state;        // f32 [slots, H, P, N]

@@ -149,7 +149,7 @@ std::vector<Tensor> compose_gradient(const Args& a) {
 }
 
 Gradients gradient_of_recurrent(const GradientArgs& a) {
-  // Gradients of higher order are those of the composition: `recurrent_gradient` is not differentiated.
+  // Gradients of higher order come from the composition: `recurrent_gradient` is not differentiated.
   if (gradients_enabled()) return gradient_of_composition(kRecurrent, a);
   const RecurrentCell cell = cell_of(a.attributes);
   const bool has_cell = cell == RecurrentCell::kLstm;

@@ -84,8 +84,9 @@ Tensor products_before(const Tensor& x) {
   return y;
 }
 
-// The product of all others: y / x, unless there is a zero. With one, it is the only one that has a gradient. Where
-// that is differentiated again, of the products before and behind each: their derivatives are right at zeros, too.
+// The product of all others: y / x, unless there is a zero. With one zero, only that element has a gradient. If
+// that is differentiated again, it is made of the products before and after each element: their derivatives are right
+// at zeros, too.
 Gradients of_prod(const GradientArgs& a) {
   const Tensor x = cast(a[0], a.outputs[0].dtype()), &dy = a.gradients[0], zero = number_like(x, 0),
                one = number_like(x, 1);
@@ -329,7 +330,7 @@ Tensor std(const Tensor& x, const Axes& axes, double correction, bool keepdims) 
   return spread("std", x, axes, correction, keepdims, true);
 }
 
-// log sum exp(x) = m + log sum exp(x - m) with m the largest element; 0 where that is infinite, or where there is none.
+// log sum exp(x) = m + log sum exp(x - m) with m the largest element; m is 0 if that is infinite or x has no elements.
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdims) {
   require_plain("logsumexp", x);
   const DType dtype = as_float(for_sum(x).dtype());

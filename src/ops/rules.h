@@ -27,7 +27,7 @@ void require_plain(const char* op, const Tensor& x);
 void require_dtype(const char* op, const Tensor& x, std::initializer_list<DType> allowed);
 void require_rank(const char* op, const Tensor& x, int rank);
 
-// The parts of a cache layer fit each other; the places are those of `tokens` tokens (kv_cache.cc).
+// The parts of a cache layer fit each other; the positions belong to `tokens` tokens (kv_cache.cc).
 void require_cache(const char* op, const KvLayer& cache);
 void require_latents(const char* op, const LatentLayer& cache);
 void require_positions(const char* op, const TokenPositions& places, int64_t tokens);
@@ -47,7 +47,7 @@ inline std::vector<TensorSpec> like_first(const Args& a) { return result(a[0].sh
 
 inline Tensor in_f32(const Tensor& x) { return cast(x, DType::f32); }
 
-// f(x) in f32, rounded to x's dtype; of f64 as it is.
+// f(x) in f32, rounded to x's dtype; f64 stays f64.
 template <class F>
 Tensor computed_in_f32(const Tensor& x, F f) {
   return cast(f(is_half(x.dtype()) ? in_f32(x) : x), x.dtype());

@@ -33,7 +33,7 @@ TokenPositions places(int64_t tokens) {
           .page_table = leaf(Shape{1, 3}, DType::i32)};
 }
 
-// The same, with one part replaced.
+// A layer with one part replaced.
 template <class T>
 T with(T value, Tensor T::*part, Tensor other) {
   value.*part = std::move(other);
@@ -51,12 +51,12 @@ TEST(Rules, ViewsNameTheShapes) {
       {[&] {
          permute(x, {0, 0});
        },
-       "[permute] the axes are not a permutation of those of shape (2, 5)"},
-      {[&] { permute(x, {0}); }, "[permute] the axes are not a permutation of those of shape (2, 5)"},
+       "[permute] the axes are not a permutation of the axes of shape (2, 5)"},
+      {[&] { permute(x, {0}); }, "[permute] the axes are not a permutation of the axes of shape (2, 5)"},
       {[&] {
          permute(x, {0, -1});
        },
-       "[permute] the axes are not a permutation of those of shape (2, 5)"},
+       "[permute] the axes are not a permutation of the axes of shape (2, 5)"},
       {[&] { broadcast_to(x, Shape{5}); }, "[broadcast_to] shape (2, 5) cannot be broadcast to (5,)"},
       {[&] {
          broadcast_to(x, Shape{4, 5});

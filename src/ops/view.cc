@@ -142,7 +142,8 @@ Tensor permute(const Tensor& x, std::vector<int> axes) {
   std::ranges::sort(sorted);
   bool valid = static_cast<int>(axes.size()) == x.shape().rank();
   for (size_t i = 0; valid && i < sorted.size(); ++i) valid = sorted[i] == static_cast<int>(i);
-  if (!valid) throw bad_input("[permute] the axes are not a permutation of those of shape {}", x.shape().to_string());
+  if (!valid)
+    throw bad_input("[permute] the axes are not a permutation of the axes of shape {}", x.shape().to_string());
   Attributes attributes{{"rank", x.shape().rank()}};
   for (size_t i = 0; i < axes.size(); ++i) attributes.set(kLengths[i], int64_t{axes[i]});
   return record(kPermute, {x}, std::move(attributes));

@@ -18,7 +18,7 @@ namespace gabbro {
 bool try_eval_inline(const Tensor& tensor);
 
 // A pending tensor that may never be read, such as the initial value of a parameter that a file replaces: it is
-// computed where it is read first, by itself, so that the graphs that read it are those of later calls.
+// computed where it is read first, by itself, so that the graphs that read it are the same as in later calls.
 void defer(const Tensor& tensor);
 void compute_deferred(const Tensor& tensor);  // does nothing for others
 
@@ -47,12 +47,12 @@ class Evaluation {
   std::shared_ptr<Device> device_;
   std::vector<Tensor> parameters_;
   std::shared_ptr<Plan> plan_;
-  std::string key_;  // of the plan, and the program to make it of, where there is none
+  std::string key_;  // of the plan; if there is none, also the program to make it from
   Program program_;
   std::vector<Tensor> values_;
 };
 
-// Computes a program on these parameters and leaves its results: its plan is cached as those of eval are.
+// Computes a program on these parameters and leaves its results: its plan is cached like eval's.
 void run_program(const std::shared_ptr<Device>& device, const Program& program, std::span<const Tensor> parameters,
                  const std::atomic<bool>* cancel = nullptr);
 

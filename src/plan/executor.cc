@@ -37,7 +37,7 @@ std::vector<Tensor> Executor::run_locked(Plan& plan, const PlanParameters& param
   const size_t bytes = std::max<size_t>(plan.arena_bytes(), 64);  // a value without elements has an address, too
   if (bytes > workspace_bytes_) {
     free_workspace();                               // first, so that both need not fit
-    workspace_ = device_.allocate_unpooled(bytes);  // a piece that was too small once is no use again
+    workspace_ = device_.allocate_unpooled(bytes);  // a piece that was too small once is not needed again
     workspace_bytes_ = bytes;
   }
   return plan.run(parameters, static_cast<std::byte*>(workspace_.get()), cancel, reusable);

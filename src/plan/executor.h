@@ -24,10 +24,10 @@ class Executor final : public DeviceExecutor {
 
   PlanCache& plans() { return plans_; }
 
-  // Waits until no other plan runs. Parameters, `cancel` and `reusable` are those of Plan::run.
+  // Waits until no other plan runs. Parameters, `cancel` and `reusable` as for Plan::run.
   std::vector<Tensor> run(Plan& plan, const PlanParameters& parameters, const std::atomic<bool>* cancel = nullptr,
                           std::vector<std::shared_ptr<void>>* reusable = nullptr);
-  // The same for a small plan while no other one runs, for callers that hold a lock; else nothing, and nothing is done.
+  // Runs a small plan while no other one runs, for callers that hold a lock; else returns nothing and does nothing.
   std::optional<std::vector<Tensor>> try_run_inline(Plan& plan, const PlanParameters& parameters,
                                                     std::vector<std::shared_ptr<void>>* reusable = nullptr);
 

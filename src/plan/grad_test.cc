@@ -234,7 +234,7 @@ TEST(TrainingStep, OnlyWhatTheGradientReadsIsKept) {
   EXPECT_FALSE(Tensor(shifted.lock()).has_value()) << "and no rule reads its input";
 }
 
-TEST(TrainingStep, AnOutputThatNobodyHoldsIsLeftWithItsNode) {
+TEST(TrainingStep, AnOutputWithoutHoldersIsLeftWithItsNode) {
   const Tensor x = parameter(Shape{3, 9});
   const Tensor loss = total(exp(sort(x)));  // the gradient reads the places, which `sort` let go
   eval(std::span(&loss, 1));

@@ -29,7 +29,7 @@ struct PlanStep {
   size_t scratch_offset = 0;  // into the arena
 };
 
-// The tensors of a plan's parameters: those of `tensors`, but inputs[input_of[i]] for parameter i if input_of[i] >= 0.
+// The tensors of a plan's parameters: `tensors`, but inputs[input_of[i]] for parameter i if input_of[i] >= 0.
 // The caller holds them until the run is over.
 class PlanParameters {
  public:

@@ -17,9 +17,9 @@ class PlanCache {
  public:
   static constexpr size_t kCapacity = 256;  // a decoder uses a few; a plan of 30 layers takes about 300 KiB
 
-  // Null where there is none.
+  // Null: not cached.
   std::shared_ptr<Plan> find(std::string_view key);
-  // Makes it where there is none. `key` is that of the program.
+  // Makes the plan if it is not cached. `key` is the program's.
   std::shared_ptr<Plan> get(const std::shared_ptr<Device>& device, std::string key, Program program);
   void clear();
 

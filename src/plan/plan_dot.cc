@@ -25,7 +25,7 @@ std::string spec_text(const TensorSpec& spec) {
 }  // namespace
 
 std::string Plan::to_dot() const {
-  // By memory, for a view has that of what it is a view of: the node that wrote there last.
+  // Writers by memory, which a view shares with its base: the node that wrote there last.
   std::map<std::tuple<Buffer::Kind, int, size_t>, std::string> writers;
   const auto writer = [&](int value) -> std::string& {
     const Buffer& buffer = buffers_[value];

@@ -113,7 +113,7 @@ TEST_F(PlanTest, CompiledFunctionsReplayWithoutNewMemory) {
   EXPECT_NE(compiled()[0].state().storage.get(), held.state().storage.get());
 }
 
-TEST_F(PlanTest, CompiledFunctionsTakeOtherInputsThatLieAsTheFirst) {
+TEST_F(PlanTest, CompiledFunctionsTakeOtherInputsWithTheLayoutOfTheFirst) {
   const Tensor a = leaf(Shape{2, 3}), unused = leaf(Shape{1}), weight = leaf(Shape{3});
   Compiled compiled([&] { return std::vector{add(a, weight), a}; }, std::vector{a, unused});
   const std::vector<float> values = {10, 20, 30, 40, 50, 60};
@@ -322,7 +322,7 @@ TEST_F(PlanTest, OneTensorMayBeAskedForTwiceAndAnInputMayBeAResult) {
   EXPECT_EQ(results[2].state().storage, x.state().storage);
 }
 
-TEST_F(PlanTest, OnlyWhatLiesInOrderIsOverwrittenOrRead) {
+TEST_F(PlanTest, OnlyContiguousMemoryIsOverwrittenOrRead) {
   const Tensor x = leaf(Shape{4, 2});
   const std::vector<float> values(8, 1.5f);
   overwrite(x, values.data(), 32);

@@ -38,7 +38,7 @@ class Planner {
   Plan& plan_;
   Program& program_;
   std::shared_ptr<Device> device_;
-  Indexed<int> storage_of_;  // by value: the value whose memory it uses (itself, or what it is a view of)
+  Indexed<int> storage_of_;  // by value: the value whose memory it uses (itself, or the base of a view)
   Indexed<int> alias_of_;    // by value: the one that it stands for, or itself
   std::unordered_map<std::string, std::vector<int>> known_;  // by instruction_key: the outputs
 };

@@ -57,7 +57,7 @@ std::string structure_key(const Program& program);
 // thread's next trace_inline.
 struct InlineTrace {
   std::string_view key;            // equal for two exactly when they do the same; never equal to a structure_key
-  std::vector<Tensor> parameters;  // those of trace()
+  std::vector<Tensor> parameters;  // of trace()
   std::vector<Tensor> held;        // intermediates that have other holders, which become results after those asked for
   std::span<const Node* const> nodes;  // in the order of the instructions
 };

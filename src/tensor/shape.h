@@ -29,7 +29,7 @@ Layout broadcast_layout(const Layout& layout,
 Layout slice_layout(const Layout& layout, int axis, int64_t start, int64_t length, int64_t step);
 std::optional<Layout> reshape_layout(const Layout& layout, const Shape& shape);  // none: needs a copy
 
-// The shape that both broadcast to; throws bad_input that names the op and both shapes where there is none.
+// The shape that both broadcast to; throws bad_input that names the op and both shapes if no such shape exists.
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
 }  // namespace gabbro

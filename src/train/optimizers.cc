@@ -41,7 +41,7 @@ Tensor Sgd::updated(const Update& u) {
   if (o.momentum != 0) {
     const Tensor momentum = number(o.momentum);
     Tensor fresh = g;
-    if (o.dampening != 0 && !u.late)  // the first gradient is taken as it is
+    if (o.dampening != 0 && !u.late)  // the first gradient is not dampened
       fresh = g * where(equal(u.steps, number(1)), number(1), number(1 - o.dampening));
     u.states[0] = u.states[0] * momentum + fresh;
     g = o.nesterov ? g + u.states[0] * momentum : u.states[0];

@@ -110,7 +110,7 @@ TEST_P(Differentiated, IsWhatFiniteDifferencesSay) {
     }
   }
   // An element of a result is off by at most 16 units of 2^-24 of its largest terms; h is a power of two, so that
-  // x ± h is exact to a unit. What the difference is off by for being finite is a third of what h/2 changes, at most.
+  // x ± h is exact to a unit. The truncation error of the difference is at most a third of the change by h/2.
   constexpr float kH = 0x1p-6f;
   const double rounding = 16 * 0x1p-24 * (value().magnitude + 1) / static_cast<double>(kH / 2);
   for (size_t at = 0; at < x.size(); ++at) {

@@ -52,7 +52,7 @@ TEST(HigherOrder, DerivativesOfACubeAreThose) {
 
 TEST(HigherOrder, AFunctionThatCapturesAnOuterInputIsDifferentiatedByIt) {
   const Tensor a[] = {numbers(Shape{4}, 1)}, b[] = {numbers(Shape{4}, 2)};
-  const auto outer = [&](std::span<const Tensor> in) {  // d/db (a² · b) = a², of which the sum's gradient is 2a
+  const auto outer = [&](std::span<const Tensor> in) {  // d/db (a² · b) = a², whose sum has the gradient 2a
     const Tensor captured = in[0];
     const auto inner = [&](std::span<const Tensor> deep) { return total(captured * captured * deep[0]); };
     return total(value_and_grad(inner, b).gradients[0]);

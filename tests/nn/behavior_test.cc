@@ -197,7 +197,7 @@ TEST(Module, ComputesInTheDTypeOfItsParameters) {
   EXPECT_EQ(error_of([] { dense(1, 1)->to_dtype(DType::i32); }), "[to_dtype] parameters cannot be i32");
 }
 
-TEST(Dropout, KeepsTheMeanAndIsAnewEachTime) {
+TEST(Dropout, KeepsTheMeanAndDiffersEachTime) {
   const Factory make{.device = device()};
   const auto drop = std::make_shared<Dropout>(make, 0.25);
   const Tensor x = init::ones(make, Shape{4096});

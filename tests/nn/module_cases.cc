@@ -14,7 +14,7 @@ namespace {
 
 using X = std::vector<Tensor>;
 
-// An activation on elements that are no corners of it.
+// An activation on elements that are not its corners.
 template <class M, class... Arguments>
 MakeCase activation(Arguments... arguments) {
   return [=](const Factory&) -> ModuleCase {

@@ -21,7 +21,7 @@ using ModuleCases = std::map<std::string, MakeCase>;
 ModuleCases module_cases();
 void add_sequence_cases(ModuleCases& cases);  // sequence_cases.cc: attention and recurrent networks
 
-// A layer as it is.
+// A layer without changes.
 template <class M, class... Arguments>
 ModuleCase layer_case(Arguments&&... arguments) {
   const auto layer = std::make_shared<M>(std::forward<Arguments>(arguments)...);

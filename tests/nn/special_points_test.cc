@@ -1,4 +1,4 @@
-// Gradients where formulas have corners, poles or ties: those of PyTorch 2.15, which the Python package is compared
+// Gradients where formulas have corners, poles or ties, from PyTorch 2.15, which the Python package is compared
 // with at many more points (python/tests/test_special_points.py). GABBRO_DEVICE chooses the device.
 #include <gtest/gtest.h>
 

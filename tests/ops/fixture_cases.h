@@ -20,7 +20,7 @@ std::vector<double> read(const Tensor& tensor);
 inline Tensor apply(const std::string& op, const Inputs& x, const nlohmann::json& attributes) {
   return cases::entry(op).call(x, attributes);
 }
-// The same elements with a stride of two; tensors without axes or elements, and of six axes, unchanged.
+// A tensor with the same elements and a stride of two; tensors without axes or elements, and of six axes, unchanged.
 Tensor in_steps(const Tensor& x);
 
 }  // namespace gabbro::fixtures

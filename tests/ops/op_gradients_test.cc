@@ -91,7 +91,7 @@ TEST_P(OpGradients, AreThoseOfPyTorch) {
   expect_gradients(expectations()[GetParam()], [](const Tensor& x) { return x; });
 }
 
-TEST_P(OpGradients, DoNotDependOnHowTheInputsLie) { expect_gradients(expectations()[GetParam()], in_steps); }
+TEST_P(OpGradients, DoNotDependOnTheLayoutOfInputs) { expect_gradients(expectations()[GetParam()], in_steps); }
 
 INSTANTIATE_TEST_SUITE_P(PyTorch, OpGradients, testing::Range<size_t>(0, expectations().size()));
 

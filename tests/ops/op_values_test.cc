@@ -201,7 +201,7 @@ TEST_P(OpValues, AreThoseOfPyTorch) {
                (c.at("ulps").get<double>() + 1) * 0x1p-24);
 }
 
-TEST_P(OpValues, DoNotDependOnHowTheInputsLie) {
+TEST_P(OpValues, DoNotDependOnTheLayoutOfInputs) {
   SCOPED_TRACE(title(GetParam()));
   const json& c = fixture_cases()[GetParam()];
   Inputs inputs;

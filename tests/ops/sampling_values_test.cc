@@ -40,7 +40,7 @@ double margin(double value, double before, double after) {
   return before > 0 ? std::min(value - before, after - value) : after - value;
 }
 
-// The sampler's steps as they are described: every token in a list, sums in double precision.
+// The sampler's steps by their definitions: every token in a list, sums in double precision.
 Expected reference(std::vector<float> logits, const RowCase& c) {
   for (const Edit& e : c.edits) {
     float& l = logits[static_cast<size_t>(e.token)];
@@ -217,7 +217,7 @@ TEST(Sampling, GivesTheLowestOfEqualTokens) {
   EXPECT_LE(compare(logits, cases), 7);  // of 3,001 equal tokens many sums are whole
 }
 
-TEST(Sampling, SkipsWhatIsNoNumber) {
+TEST(Sampling, SkipsValuesThatAreNotNumbers) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), large = std::numeric_limits<float>::max();
   const std::vector<std::vector<float>> rows = {{nan, -kInfinity, nan, -kInfinity, nan},
                                                 {nan, 1, -kInfinity, 2, nan},

@@ -8,7 +8,7 @@
 
 namespace gabbro::cases {
 
-// x: q, and the keys and values of all tokens, of which q's are the last. They are written in two steps, to pages in
+// x: q, and the keys and values of all tokens; q's are the last. They are written in two steps, to pages in
 // shuffled order. `dtype`, of the cache: f16 or i8. Attributes: page, window, softcap.
 Tensor cached_attention(const std::vector<Tensor>& x, const nlohmann::json& attributes, DType dtype);
 

@@ -59,7 +59,7 @@ struct Entry {
   std::vector<std::pair<const Op*, const char*>> without_gradient = {};  // ops that have none, and why
 };
 
-// An elementwise function of one tensor, and what it is in double precision.
+// An elementwise function of one tensor, and its formula in double precision.
 struct Unary {
   // How near kernels come between `low` and `high`: `ulps` of the larger of the result and `floor`.
   struct Accuracy {

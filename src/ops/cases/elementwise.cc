@@ -1,4 +1,4 @@
-// Elementwise functions of one tensor, and those of three.
+// Elementwise functions of one tensor and of three.
 #include <cmath>
 #include <utility>
 

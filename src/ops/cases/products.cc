@@ -28,7 +28,7 @@ std::vector<GradientCase> linears() {
   return cases;
 }
 
-// Three experts, of which no token goes to the second.
+// Three experts; no token goes to the second.
 GradientCase expert_gradient(const Shape& x) {
   return {"expert_linear " + x.to_string(), &kExpertLinear, {{x}, {Shape{6, 4}}}, one([](const Inputs& inputs) {
             return expert_linear(inputs[0], inputs[1], ints(Shape{3, 2}, {0, 2, 2, 0, 0, 2}), 3);

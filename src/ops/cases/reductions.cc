@@ -23,7 +23,7 @@ std::vector<GradientCase> along_rows(const Op& op, AlongRows f, std::vector<Grad
   return cases;
 }
 
-// Cases with the attribute `axes`, and those of the last axis, which stays.
+// Cases with the attribute `axes`, and cases of the last axis, which stays.
 bool has_axes(const json& a) { return a.contains("axes"); }
 bool has_axis(const json& a) { return a.contains("axis"); }
 

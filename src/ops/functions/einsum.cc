@@ -76,7 +76,7 @@ class Einsum {
         for (int axis = dots; axis > 0; --axis) labels.push_back(kEllipsis + axis);
         i += 2;
       } else {
-        refuse("has '{}', which is no letter and no '...'", text[i]);
+        refuse("has '{}', expected letters and '...'", text[i]);
       }
     }
     return labels;

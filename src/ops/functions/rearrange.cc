@@ -1,4 +1,4 @@
-// Other shapes of tensors, and tensors put together of parts. What moves along one axis is done on x seen as
+// Other shapes of tensors, and tensors put together of parts. Moves along one axis are done on x viewed as
 // [outer, axis, inner], so that no number of axes is too many.
 #include <algorithm>
 #include <numeric>

@@ -14,7 +14,7 @@ namespace {
 
 enum Mode : int64_t { kMean, kNearest, kBilinear };  // backends/common/window_request.h
 
-// The matrix [out, in] of which each row makes one output. `fixed`: inputs from one output to the next; 0: in / out.
+// The matrix [out, in]: each row makes one output. `fixed`: inputs from one output to the next; 0: in / out.
 Tensor resize_matrix(const Tensor& like, int64_t in, int64_t out, double fixed, const Attributes& attributes) {
   const auto numbers = [&](int64_t count, DType dtype, double start, double step, bool column) {
     const Tensor line = iota(like.device(), count, dtype, start, step);

@@ -1,5 +1,5 @@
-// elementwise: elementwise ops of one shape that use each other's results become one launch. What they hand on stays
-// in registers, so that memory moves only what comes from outside and what others need.
+// elementwise: elementwise ops of one shape that use each other's results become one launch. Intermediate values stay
+// in registers, so that only inputs and needed results go through memory.
 #include <algorithm>
 #include <cmath>
 #include <limits>
