@@ -226,7 +226,7 @@ Tensor Device::upload_matrix(DType dtype, int64_t rows, int64_t columns, const s
   return matrix;
 }
 
-// By parts that go through device memory, one after the other on the compute stream.
+// In parts that go through device memory, in sequence on the compute stream.
 void Device::pack_from_host(const abi::PackRequest& all, const std::byte* host, void* target) {
   constexpr size_t kStageBytes = size_t{8} << 20;  // longer than the launches by far, and little memory
   const size_t row_bytes = dtype_bytes(all.dtype, static_cast<size_t>(all.columns));

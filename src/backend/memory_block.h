@@ -1,5 +1,5 @@
 // Memory of tensors that live together, such as a model's weights: one allocation for all of them, or several if one
-// would take too much of the device. GPUs give memory out in steps of 2 MiB, of which 300 matrices would waste half a
+// would take too much of the device. GPUs give memory out in steps of 2 MiB: 300 matrices would waste half a
 // step each, and the host looks up fewer pages.
 #pragma once
 

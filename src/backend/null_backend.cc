@@ -1,6 +1,6 @@
-// The null backend accepts every op, of which it knows none, hands out host memory and runs nothing. Its `execute`
-// checks what a plan promises: every pointer is set, and a launch writes over those of its inputs that its request
-// says, and over no other.
+// The null backend accepts every op without knowing it, hands out host memory and runs nothing. Its `execute`
+// checks a plan's promises: every pointer is set, and a launch overwrites only the inputs that its request
+// names.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -81,7 +81,7 @@ bool names(const std::string& name, const Candidate& candidate) {
   return name == facts.id || name == candidate.plugin.name || name == facts.architecture;
 }
 
-// `unusable`: the first of the devices that were asked for, none of which can be used; null where there is none.
+// `unusable`: the first of the requested devices if none can be used; null: there are none.
 Error missing(const std::string& name, const std::string& wanted, const std::vector<Candidate>& found,
               const Candidate* unusable) {
   if (const std::string problem = plugin_path_problem(); !problem.empty()) {

@@ -21,7 +21,7 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Asynchronous where `host` is memory of Device::allocate_host: it must stay as it is, or is filled, until
+  // Asynchronous if `host` is memory of Device::allocate_host: it must stay unchanged, or is filled, until
   // synchronize() or an event. Otherwise it has been read, or is filled, on return.
   void copy_to_device(void* target, const void* host, size_t bytes);
   void copy_to_host(void* host, const void* source, size_t bytes);

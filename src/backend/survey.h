@@ -37,11 +37,11 @@ std::vector<SurveyedDevice> survey_devices();
 // The first broken link of a card that no plugin lists as a usable device: kernel, backend, runtime, device.
 discovery::Verdict judge_card(const discovery::Machine& machine, const discovery::Card& card,
                               const std::vector<Plugin>& plugins, Runtimes& runtimes);
-// The same without asking a runtime, which may take long.
+// As above, without asking a runtime, which may take long.
 discovery::Verdict judge_card_quickly(const discovery::Machine& machine, const discovery::Card& card,
                                       const std::vector<Plugin>& plugins);
 
-// Corrects what a runtime says of memory by what the kernel counts. Facts without a PCI address stay as they are.
+// Corrects what a runtime says of memory by what the kernel counts. Facts without a PCI address stay unchanged.
 void correct_memory(abi::DeviceFacts& facts, const discovery::Machine& machine);
 
 }  // namespace gabbro

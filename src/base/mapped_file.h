@@ -17,7 +17,7 @@ class MappedFile {
   // Throws bad_input for a missing, unreadable, empty or non-regular file, naming it.
   explicit MappedFile(const std::string& path);
   // Takes over memory that was mapped otherwise; `name` is what messages call it. `release` may be called for it: its
-  // pages have to be those of a file, or shared.
+  // pages must belong to a file, or be shared.
   MappedFile(const std::string& name, void* memory, size_t size) : path_(name), data_(memory), size_(size) {}
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
@@ -34,8 +34,9 @@ class MappedFile {
   // Throws failed() that names the file where it was cut or written to since it was opened, or could not be read. A
   // file that was replaced by another of its name stays what it was. Costs a system call.
   void require_unchanged() const;
-  // Makes the first bytes, and the rest of their page, a copy that stays as it is whatever happens to the file; then
-  // require_unchanged(). For headers, whose readers rely on what they have checked; of more than 256 MiB none is made.
+  // Makes the first bytes, and the rest of their page, a copy that stays unchanged if the file changes; then
+  // require_unchanged(). For headers, whose readers rely on earlier checks; nothing is copied if they are
+  // larger than 256 MiB.
   void detach(size_t bytes) const;
 
  private:
@@ -64,11 +65,11 @@ class FilesInUse {
 std::string read_file(const std::string& path, size_t limit = size_t{1} << 30);
 
 // Writes to a temporary file next to `path`, syncs and renames: either the whole file is there or the old one is. A
-// symbolic link keeps its name and its target is replaced. A pipe or a device is written to as it is.
+// symbolic link keeps its name and its target is replaced. A pipe or a device is written to directly.
 // Throws failed() when the disk is full or the directory cannot be written.
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes);
 
-// The same for a file in several pieces.
+// Writes a file in several pieces, as above.
 void write_file_atomically(const std::string& path, std::span<const std::span<const std::byte>> pieces);
 
 }  // namespace gabbro

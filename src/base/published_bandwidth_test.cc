@@ -12,7 +12,7 @@ double gigabytes(std::string_view architecture, std::string_view name, uint64_t 
   return found ? found->bytes_per_second / 1e9 : 0;
 }
 
-// The same names and sizes as the list of PCI devices and the runtimes give them.
+// Names and sizes as in the list of PCI devices and from the runtimes.
 TEST(PublishedBandwidth, CardsThatShareATargetAreToldApart) {
   const auto navi31 = "Navi 31 [Radeon RX 7900 XT/7900 XTX/7900 GRE/7900M]";
   EXPECT_EQ(gigabytes("gfx1100", navi31, 24 * kGib), 960);

@@ -28,7 +28,7 @@ class ResumableFile {
   // The digest with which a part was completed; nothing if it is not complete. Names and digests have no white space.
   std::optional<std::string> digest_of(const std::string& part) const;
   size_t parts_found() const { return found_; }  // of an earlier attempt
-  // Forgets a part of an earlier attempt whose bytes are not those of its digest.
+  // Forgets a part of an earlier attempt whose bytes do not match its digest.
   void drop(const std::string& part);
 
   // All throw failed(): a full disk. A complete part is found again when the program was interrupted; when it was

@@ -73,7 +73,7 @@ class UringReader : public AsyncReader {
     auto& entry = entries_.at<io_uring_sqe>(0)[slot];
     std::memset(&entry, 0, sizeof entry);
     entry.opcode = IORING_OP_READ;
-    // Workers of the kernel submit reads at the same time: pinning megabytes of pages for one after the other leaves
+    // Workers of the kernel submit reads at the same time: pinning megabytes of pages for each in turn leaves
     // the disk idle, and a full queue would block this thread.
     entry.flags = IOSQE_ASYNC;
     entry.fd = read.file;

@@ -52,7 +52,7 @@ struct Converted {
   std::vector<std::string> warnings;  // one line each
 };
 
-// Writes `path`, as a whole or not at all. What is complete of an interrupted conversion of the same files is kept.
+// Writes `path`, as a whole or not at all. Complete parts of an interrupted conversion of the same files are reused.
 // Throws bad_input for a model that cannot be read, has values that are not numbers or too large for the new format, a
 // type without an encoder or that needs an importance matrix, an importance matrix or an adapter of another model, and
 // if another process writes the file; failed() for a full disk, and files that change meanwhile; kInterrupted when

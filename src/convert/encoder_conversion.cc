@@ -111,7 +111,7 @@ llm::Convertible convertible(const Checkpoint& checkpoint, Pooling pooling) {
   model.plan.sizes = config.shape;
   model.plan.tensors.assign(list.tensors().begin(), list.tensors().end());
   for (llm::RequestedTensor& tensor : model.plan.tensors) {
-    // Small tables, of which a file in blocks would save nothing.
+    // Small tables; blocks would save nothing.
     if (tensor.name == "position_embd.weight" || tensor.name == "token_types.weight") tensor.in_f32 = true;
   }
   model.write_fields = [&family, &checkpoint, config, number, decoder](llm::GgufFields& fields) {

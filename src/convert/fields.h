@@ -11,7 +11,7 @@ namespace gabbro::llm {
 // The fields of a GGUF file, without those that tell how its weights are stored.
 void copy_fields(const Metadata& metadata, gguf::Writer& writer);
 
-// Those of a folder, but for its tokenizer. Returns a line for each that the new file lacks.
+// Writes the fields of a folder, without its tokenizer. Returns a line for each that the new file lacks.
 std::vector<std::string> write_fields(const Checkpoint& checkpoint, const Convertible& model, GgufFields& fields);
 
 // The importance matrix that quantizing used, in llama.cpp's fields.

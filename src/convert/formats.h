@@ -12,7 +12,7 @@ namespace gabbro::llm {
 
 class OtherFormats {
  public:
-  // A matrix whose rows are no whole blocks of the format that is asked for.
+  // A matrix whose rows are not whole blocks of the requested format.
   void add(const PlannedTensor& planned);
   // A matrix that the model does not use, and that is copied.
   void add_copied(DType format);

@@ -79,7 +79,7 @@ void ConvertPlan::plan_tensor(const RequestedTensor& requested, const PlannedTen
   std::vector<float> importance = importance_.weights(planned);
   if (computed) return add_computed(requested, source);
   if (planned.shape.size() > 1) other_formats_.add(planned);
-  // A vector of GGUF stays as it is, whatever its format.
+  // A vector of GGUF keeps its format.
   const DType dtype = planned.shape.size() == 1 && is_gguf() ? source.dtype() : planned.dtype;
   add({.name = planned.name,
        .shape = planned.shape,
@@ -124,7 +124,7 @@ MergedRows ConvertPlan::merged_rows(const RequestedTensor& requested) {
 }
 
 // Matrices of a folder that the new file lacks, but for masks that older versions of transformers saved, and the pooler
-// of encoders, whose result is no embedding.
+// of encoders, whose result is not an embedding.
 void ConvertPlan::note_unused() {
   constexpr std::string_view kUsual[] = {"attn.bias", "attention.bias", "position_ids", "pooler.dense.weight"};
   std::vector<std::string_view> unused;
@@ -140,7 +140,7 @@ void ConvertPlan::note_unused() {
                   checkpoint_.path(), unused.size(), checkpoint_.tensors().size(), quote(unused.front())));
 }
 
-// A small tensor whose values are not those of the source.
+// A small tensor whose values differ from the source.
 void ConvertPlan::add_computed(const RequestedTensor& requested, const CheckpointTensor& source) {
   std::vector<float>& values = computed_[requested.name];
   if (requested.theirs.stacked) {

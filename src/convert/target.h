@@ -21,10 +21,10 @@ struct ConvertTarget {
   std::string name;
   std::vector<int64_t> shape;  // row-major
   uint32_t type = 0;           // of GGML
-  std::optional<DType> dtype;  // nothing: copied as it is
+  std::optional<DType> dtype;  // nothing: copied unchanged
   const CheckpointTensor* source = nullptr;
   TransformersLayout theirs;
-  std::optional<ExpertTensors> experts;       // of which `source` is the first
+  std::optional<ExpertTensors> experts;       // `source` is the first of them
   std::optional<HeadTensors> heads;           // likewise
   const std::vector<float>* table = nullptr;  // instead of a source
   MergedRows merged{};                        // what adapters add
@@ -33,7 +33,7 @@ struct ConvertTarget {
   struct State {
     std::once_flag prepared;
     std::atomic<int64_t> rows_left;
-    std::atomic<uint64_t> digest = 0;  // the sum of those of its chunks
+    std::atomic<uint64_t> digest = 0;  // the sum of its chunks' digests
   };
   std::unique_ptr<State> state{};  // while it is converted
 

@@ -36,7 +36,7 @@ std::string problem_of_folder(const std::string& folder, const std::vector<std::
   std::set<std::string> missing;
   std::ranges::copy_if(dangling, std::inserter(missing, missing.end()), std::not_fn(is_gguf));
   for (const std::string& file : files) {
-    // The usual index of a folder counts; those of other variants do not. A pipeline's folders have one each.
+    // The usual index of a folder counts; indices of other variants do not. A pipeline's folders have one each.
     const std::string parent = std::filesystem::path(file).parent_path().string();
     if (!file.ends_with(kWeightIndexSuffix) || (parent.empty() && file != "model" + std::string(kWeightIndexSuffix)))
       continue;

@@ -16,10 +16,10 @@ namespace gabbro::hub {
 
 struct DownloadOptions {
   int connections = 8;
-  int retries = 5;  // attempts that bring no data, one after the other, before it is an error
+  int retries = 5;  // consecutive attempts without data before it is an error
   // Set by another thread or a signal handler: the download ends with kInterrupted.
   const std::atomic<bool>* canceled = nullptr;
-  // Called by the thread of download() several times a second: bytes that are there, and those of all files. Must not
+  // Called by the thread of download() several times a second: bytes that are there, and bytes of all files. Must not
   // throw.
   std::function<void(uint64_t done, uint64_t total)> progress;
 };

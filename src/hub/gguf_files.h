@@ -24,7 +24,7 @@ std::string quantization_label(std::string_view name);
 // The models that a tag means: a quantization or the name of a file, in whatever case. Empty: none.
 std::vector<GgufModel> models_of_tag(const std::vector<GgufModel>& models, std::string_view tag);
 
-// The one that no tag means: the only one, else Q4_K_M where there is one of it. Null: it takes a tag.
+// The default without a tag: the only file, else a single Q4_K_M. Null: a tag is needed.
 const GgufModel* default_model(const std::vector<GgufModel>& models);
 
 // "q4_k_m, q8_0", or names of files where these do not tell.

@@ -1,4 +1,4 @@
-// HTTP requests of one thread over libcurl, which is opened at the first use. Proxies are those of the environment
+// HTTP requests of one thread over libcurl, which is opened at the first use. Proxies come from the environment
 // (https_proxy, no_proxy ...); CURL_CA_BUNDLE or SSL_CERT_FILE names other certificates.
 #pragma once
 
@@ -58,7 +58,7 @@ struct HttpResponse {
   bool is_redirect() const { return status >= 300 && status < 400 && headers.contains("location"); }
 };
 
-// Called with each piece of the body of an answer with status 200 or 206. What it throws ends the request and is
+// Called with each piece of the body of an answer with status 200 or 206. Its exceptions end the request and are
 // thrown by get().
 using BodySink = std::function<void(const HttpResponse&, std::span<const std::byte>)>;
 

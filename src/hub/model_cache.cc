@@ -119,7 +119,7 @@ std::string find_in_cache(const std::string& model) {
     if (other.name == name) return other.path;
   }
   if (found.size() > 1) {
-    throw bad_input("model {} could be {} or {}: write it as it is", quote(model), found[0].name, found[1].name);
+    throw bad_input("model {} could be {} or {}: write it in full", quote(model), found[0].name, found[1].name);
   }
   return found.empty() ? "" : found[0].path;
 }

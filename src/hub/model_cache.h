@@ -46,7 +46,7 @@ std::vector<CachedModel> list_models();
 // several.
 std::string resolve_model(const std::string& model);
 
-// The same for names alone, and nothing where no model has that name.
+// As above, only for names; nothing if no model has that name.
 std::optional<std::string> find_model(const std::string& name);
 
 // resolve_model() with what the model's source says besides: the layers of an Ollama manifest.

@@ -52,7 +52,7 @@ TEST_F(ModelCache, TheExactNameWinsAndOtherwiseTwoAreOneTooMany) {
   put("model.gguf", 1);
   EXPECT_EQ(resolve_model("model"), path("model.gguf"));
   EXPECT_EQ(resolve_model("Model"), path("Model.gguf"));
-  EXPECT_EQ(error_of("MODEL"), "model 'MODEL' could be Model or model: write it as it is | ");
+  EXPECT_EQ(error_of("MODEL"), "model 'MODEL' could be Model or model: write it in full | ");
 }
 
 TEST_F(ModelCache, AFileAndAFolderOfOneNameAreTwoModels) {
@@ -75,7 +75,7 @@ TEST_F(ModelCache, AFolderThatHappensToBearTheNameDoesNotHideTheModel) {
 TEST_F(ModelCache, APathComesFirst) {
   put("a.gguf", 1);
   EXPECT_EQ(resolve_model(path("a.gguf")), path("a.gguf"));
-  EXPECT_EQ(resolve_model("/dev/null"), "/dev/null");  // what it is worth is the reader's business
+  EXPECT_EQ(resolve_model("/dev/null"), "/dev/null");  // the reader of the file judges it
 }
 
 TEST_F(ModelCache, AFolderIsAModelWhenItHasAConfiguration) {

@@ -217,7 +217,7 @@ std::optional<std::string> find_lm_studio_model(const RepoName& name) {
   const std::vector<RepoFolder>& found = exact.empty() ? others : exact;
   for (const RepoFolder& folder : found) {
     if (folder.name.id != found.front().name.id)
-      throw bad_input("model {} could be {} or {}: write it as it is", quote(name.id), found.front().name.id,
+      throw bad_input("model {} could be {} or {}: write it in full", quote(name.id), found.front().name.id,
                       folder.name.id);
   }
   for (const RepoFolder& folder : found) {

@@ -17,7 +17,7 @@ constexpr std::string_view kWeightIndexSuffix = ".safetensors.index.json";
 
 // The files of one repository at one commit, wherever they are.
 struct RepoFolder {
-  // A GGUF model of which files are missing.
+  // A GGUF model with missing files.
   struct BrokenGguf {
     GgufModel model;
     std::string problem;
@@ -54,8 +54,8 @@ std::vector<CachedModel> hub_models();
 std::vector<CachedModel> lm_studio_models();
 std::vector<CachedModel> ollama_models();
 
-// By the name in whatever case; without a revision the default one, else the only one that is there. Throw bad_input
-// where it could be several.
+// Finds by the name in any case; without a revision the default one, else the only one. Throw bad_input
+// if several match.
 std::optional<std::string> find_hub_model(const RepoName& name);
 std::optional<std::string> find_lm_studio_model(const RepoName& name);
 // Throws bad_input that says what is missing of a model of the Hub's cache; nothing where that has no such model.

@@ -140,7 +140,7 @@ std::optional<OllamaModel> find_ollama_model(const std::string& name) {
   });
   const std::vector<OllamaModel>& found = exact.empty() ? others : exact;
   if (found.size() > 1)
-    throw bad_input("model {} could be {} or {}: write it as it is", quote(name), found[0].entry.name,
+    throw bad_input("model {} could be {} or {}: write it in full", quote(name), found[0].entry.name,
                     found[1].entry.name);
   return found.empty() ? std::nullopt : std::optional(found.front());
 }

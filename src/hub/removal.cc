@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Bytes that a file has on the disk: those of a file with holes are fewer than its size.
+// Bytes that a file has on the disk: for a file with holes fewer than its size.
 uint64_t bytes_on_disk(const struct stat& state) {
   constexpr uint64_t kBlock = 512, kSmall = 4096;  // of stat(2); small files may be stored without blocks
   const auto size = static_cast<uint64_t>(state.st_size), blocks = static_cast<uint64_t>(state.st_blocks) * kBlock;
@@ -88,7 +88,7 @@ std::optional<CachedModel> find_own_model(const std::string& name) {
       others.push_back(std::move(model));
   }
   if (others.size() > 1)
-    throw bad_input("model {} could be {} or {}: write it as it is", quote(name), others[0].name, others[1].name);
+    throw bad_input("model {} could be {} or {}: write it in full", quote(name), others[0].name, others[1].name);
   return others.empty() ? std::nullopt : std::optional(std::move(others.front()));
 }
 

@@ -16,8 +16,8 @@ struct Removal {
   uint64_t bytes = 0;                // that will become free: of files that have no other hard link
 };
 
-// By a name that `gabbro list` shows, in whatever case, never by a path: a model of Gabbro's own folder; a GGUF model
-// of the Hub's cache
+// Removes by a name that `gabbro list` shows, in any case, never by a path: a model of Gabbro's own folder; a GGUF
+// model of the Hub's cache
 // ("owner/name:q4_k_m"); all of a snapshot ("owner/name@revision") or of a repository ("owner/name"). Files that other
 // snapshots of the repository need stay. Throws bad_input where there is no such model or the name could be several,
 // and for models of Ollama and LM Studio, with a hint.

@@ -176,7 +176,7 @@ std::optional<std::string> find_cached_repository(const std::string& cache, cons
     if (other == id) return std::move(other);
     if (lower_case(other) == lower_case(id)) found.push_back(std::move(other));
   }
-  if (found.size() > 1) throw bad_input("model {} could be {} or {}: write it as it is", quote(id), found[0], found[1]);
+  if (found.size() > 1) throw bad_input("model {} could be {} or {}: write it in full", quote(id), found[0], found[1]);
   return found.empty() ? std::nullopt : std::optional(std::move(found.front()));
 }
 

@@ -27,7 +27,7 @@ class RepoCache {
 
   // Creates the folders of a download, and the mark that tells backup programs to leave the cache out. Throws failed().
   void create_folders() const;
-  // The commit that refs/ has for a revision; a commit is itself. Empty where there is none.
+  // The commit that refs/ has for a revision; a commit is itself. Empty: none.
   std::optional<std::string> commit_of(const std::string& revision) const;
   // snapshots/COMMIT/PATH as a relative link to the blob; replaces what is there. Throws failed().
   void link(const std::string& commit, const std::string& path, const std::string& hash) const;

@@ -39,7 +39,7 @@ std::vector<RepoFile> files_of(const std::vector<RepoFile>& files, const std::ve
 
 bool is_in_root(const std::string& path) { return path.find('/') == std::string::npos; }
 
-// By the name in lower case.
+// Compares by the name in lower case.
 bool is_document(const std::string& file) {
   return file.starts_with("license") || file.starts_with("notice") || file == "readme.md";
 }
@@ -108,7 +108,7 @@ Selection select_by_patterns(const std::vector<RepoFile>& files, const RepoName&
                        [&](const RepoFile& file) { return is_selected(file.path, include, exclude); });
   if (selection.files.empty())
     throw Error(ErrorCode::kBadInput, fmt::format("{} has no file that matches {}", name.id, fmt::join(include, ", ")),
-                "patterns are those of the shell, such as '*.safetensors'");
+                "patterns are the shell's, such as '*.safetensors'");
   const auto models = gguf_models(paths_of(selection.files));
   if (models.size() == 1 && models.front().is_complete) {
     selection.model = models.front().files.front();

@@ -13,7 +13,7 @@ namespace gabbro::discovery {
 struct Card {
   PciGpu pci;
   std::optional<KfdNode> kfd;   // of an AMD card that the compute driver offers to this process
-  std::string uuid;             // "GPU-..."; empty where there is none
+  std::string uuid;             // "GPU-..."; empty: none
   bool integrated = false;      // its memory is the machine's
   bool compute_hidden = false;  // the compute driver has nodes that a device cgroup hides; this may be one of them
 
@@ -24,7 +24,7 @@ struct Card {
   std::string id() const { return "pci:" + pci.address; }
 };
 
-// By PCI address; a card that is split into partitions appears once for each of them.
+// Cards by PCI address; a card that is split into partitions appears once for each of them.
 std::vector<Card> read_cards(const SystemRoot& root);
 
 // Whether a target is that of an APU. Each target is one or the other, but for gfx942, where the device id tells.

@@ -118,7 +118,7 @@ TEST(Card, FoundThroughDrmWhereTheBusIsNotShown) {
   EXPECT_EQ(read_cards(tree.root())[0].pci.render_node, "/dev/dri/renderD128");
 }
 
-TEST(Card, PartitionsAreCardsOfTheirOwn) {
+TEST(Card, PartitionsAreSeparateCards) {
   TestTree tree("mi210");
   const std::string nodes = "sys/class/kfd/kfd/topology/nodes/";
   std::string properties = *tree.root().read("/" + nodes + "1/properties");

@@ -11,7 +11,7 @@ struct DeviceRange {
   int capability;
 };
 
-// Device ids are assigned to chips in blocks (the list of PCI devices, pci.ids); capabilities are those of NVIDIA's
+// Device ids are assigned to chips in blocks (the list of PCI devices, pci.ids); capabilities follow NVIDIA's
 // list of CUDA GPUs.
 constexpr std::array kRanges = {
     DeviceRange{0x1d80, 0x1dff, 70},   // GV100

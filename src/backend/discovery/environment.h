@@ -8,7 +8,7 @@
 
 namespace gabbro::discovery {
 
-// Those that discovery and doctor read, where they are set. Tests make their own.
+// Variables that discovery and doctor read, if they are set. Tests make their own.
 class Environment {
  public:
   using Values = std::map<std::string, std::string, std::less<>>;

@@ -21,9 +21,9 @@ std::vector<std::string> split(std::string_view text, std::string_view separator
 using Fields = std::map<std::string, std::string, std::less<>>;
 Fields parse_fields(std::string_view text, char separator);
 
-// The value of a key; empty where there is none.
+// The value of a key; empty: no such key.
 std::string text_field(const Fields& fields, std::string_view key);
-// The value of a key as a number; 0 where there is none.
+// The value of a key as a number; 0: no such key.
 uint64_t number_field(const Fields& fields, std::string_view key);
 
 }  // namespace gabbro::discovery

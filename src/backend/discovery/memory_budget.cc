@@ -15,7 +15,7 @@ uint64_t kilobytes(const Fields& fields, std::string_view key) {
   return std::min(value, UINT64_MAX >> 10) << 10;
 }
 
-// A value that no machine has is no value; this also keeps the sums below from overflowing.
+// A value that no machine has counts as missing; this also keeps the sums below from overflowing.
 uint64_t plausible(uint64_t bytes) { return bytes <= (uint64_t{1} << 50) ? bytes : 0; }
 
 }  // namespace

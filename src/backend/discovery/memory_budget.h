@@ -25,9 +25,9 @@ struct MemoryBudget {
 };
 
 // budget = carve-out + min(GTT, host memory - reserve), where "free" takes what is free of each, and "total" all of it.
-// GTT is a limit and no memory: its pages come out of MemAvailable, while those of the carve-out do not. The plain sum
+// GTT is a limit and not memory: its pages come out of MemAvailable, while pages of the carve-out do not. The plain sum
 // VRAM + GTT promises memory that is not there (ROCm issue 6004); min(VRAM + GTT, MemAvailable) would hide a large
-// carve-out, which is no part of MemAvailable.
+// carve-out, which is not part of MemAvailable.
 MemoryBudget apu_memory_budget(const MemoryPool& vram, const MemoryPool& gtt, const HostMemory& host);
 
 }  // namespace gabbro::discovery

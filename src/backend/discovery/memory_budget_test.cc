@@ -12,7 +12,7 @@ constexpr uint64_t kGib = uint64_t{1} << 30;
 MemoryBudget budget(MemoryPool vram, MemoryPool gtt, HostMemory host) { return apu_memory_budget(vram, gtt, host); }
 
 TEST(MemoryBudget, SystemMemoryBoundsGtt) {
-  // 16 GiB of 32 GiB may be mapped, but only 6 GiB are available, of which 2 (1/16 of 32) are left to the system.
+  // 16 GiB of 32 GiB may be mapped, but only 6 GiB are available, and 2 of them (1/16 of 32) are left to the system.
   const MemoryBudget found = budget({0, 0}, {16 * kGib, 0}, {32 * kGib, 6 * kGib});
   EXPECT_EQ(found.free, 4 * kGib);
   EXPECT_EQ(found.total, 16 * kGib);

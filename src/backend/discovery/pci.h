@@ -42,7 +42,7 @@ struct PciGpu {
 // In the order of their addresses.
 std::vector<PciGpu> read_pci_gpus(const SystemRoot& root);
 
-// "0000:03:00.0" for "03:00.0" or "0000:03:00.0" in any case; empty for what is no PCI address.
+// "0000:03:00.0" for "03:00.0" or "0000:03:00.0" in any case; empty: not a PCI address.
 std::string normalized_pci_address(std::string_view text);
 
 }  // namespace gabbro::discovery

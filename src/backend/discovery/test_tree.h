@@ -1,4 +1,4 @@
-// Recorded machines for tests: those of tests/data/sysfs, and small ones made on the spot.
+// Recorded machines for tests: tests/data/sysfs, and small ones made on the spot.
 #pragma once
 
 #include <gtest/gtest.h>

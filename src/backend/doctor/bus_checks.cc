@@ -58,7 +58,7 @@ Finding check_link(const Examination& e) {
     if (link.width == 0) continue;
     const std::string state = fmt::format("{}: {} of {} lanes, up to {}", label(*card), link.width, link.max_width,
                                           link.max_speed.empty() ? "an unknown speed" : link.max_speed);
-    // The speed is no finding: it falls while a card is idle.
+    // The speed is not a finding: it falls while a card is idle.
     if (link.max_width > 0 && link.width * 2 <= link.max_width) {
       return warning(state + ": models load, and stream, at that share of the speed",
                      "seat the card in the slot with the most lanes (next to the processor), without a riser");

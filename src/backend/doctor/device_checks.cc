@@ -62,7 +62,7 @@ Finding check_devices(const Examination& e, const char* id) {
   Asked asked;
   bool has_gpu_backend = false;
   for (const Plugin& plugin : e.plugins) {
-    // Simulators (score < 0) are no hardware, and the CPU is no GPU.
+    // Simulators (score < 0) are not hardware, and the CPU is not a GPU.
     if (plugin.backend == nullptr || plugin.backend->score < 0 || plugin.name == "cpu") continue;
     has_gpu_backend = true;
     if (!e.self_test) break;

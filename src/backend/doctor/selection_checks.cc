@@ -48,7 +48,7 @@ Finding check_architecture(const Examination& e) {
   for (const Card* card : cards) {
     const std::string target = card->architecture();
     if (target.empty()) continue;
-    // gfx7xx and gfx8xx: three digits after "gfx", of which the first is not 9.
+    // gfx7xx and gfx8xx: three digits after "gfx", not beginning with 9.
     if (target.size() == 6 && target[3] < '9') {
       return error(
           fmt::format("{}: {} is older than gfx900, the first target that today's ROCm runs", label(*card), target),

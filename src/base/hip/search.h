@@ -11,7 +11,7 @@
 namespace gabbro::hip_search {
 
 struct Found {
-  void* library = nullptr;  // of dlopen; null where there is none
+  void* library = nullptr;  // of dlopen; null: not found
   std::string path;
   std::string problem;  // one line, without a library: what was tried, and what was found and not taken
 };
@@ -21,7 +21,7 @@ struct Found {
 Found open_hip(const Settings& settings);
 
 // Opens the first of `names`, a library that belongs to HIP (hiprtc, rocBLAS, MIOpen): a copy that is loaded, then from
-// the folder of `hip_path` and the wheels next to it, then as HIP is searched for. Null where there is none.
+// the folder of `hip_path` and the wheels next to it, then as HIP is searched for. Null: not found.
 void* open_with_hip(const Settings& settings, const std::string& hip_path, std::initializer_list<const char*> names);
 
 }  // namespace gabbro::hip_search
