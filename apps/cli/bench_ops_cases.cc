@@ -182,7 +182,7 @@ std::vector<Tensor> make_op_inputs(const std::shared_ptr<Device>& device, const 
       const Tensor x = randn(key, shape);
       tensors.push_back(cast(static_cast<int>(i) == call.positive ? abs(x) : x, dtype));
     }
-    eval(std::span(&tensors.back(), 1));  // one after the other: what they take besides is shared
+    eval(std::span(&tensors.back(), 1));  // in sequence: their further memory is shared
   }
   return tensors;
 }

@@ -18,7 +18,7 @@ struct OpMeasuring {
 struct OpTiming {
   double median = 0, least = 0, most = 0;  // seconds of a run
   int samples = 0;
-  int runs = 0;  // of which each sample is the mean
+  int runs = 0;  // each sample is their mean
 };
 
 struct OpResult {

@@ -38,7 +38,7 @@ void require_report_path(const std::string& path) {
   if (std::filesystem::is_fifo(status)) return;
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
     throw bad_input("--html: {} is not a regular file", path);
-  // The same check as the later write: a new file next to it.
+  // Checks as the later write does: a new file next to it.
   std::string temporary = path + ".XXXXXX";
   const int file = ::mkstemp(temporary.data());
   if (file < 0) throw bad_input("--html: {} cannot be written: {}", path, std::strerror(errno));

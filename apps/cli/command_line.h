@@ -1,4 +1,4 @@
-// The command line as commands declare it: subcommands, options, and what they do. argument_parser.h reads the
+// The command line as commands declare it: subcommands, options and actions. argument_parser.h reads the
 // arguments.
 #pragma once
 

@@ -39,7 +39,7 @@ nlohmann::ordered_json Conversation::kept_messages() const {
   return kept;
 }
 
-// The user message after the oldest one in the prompt, or 0 where there is none.
+// The user message after the oldest one in the prompt; 0: none.
 size_t Conversation::next_turn() const {
   for (size_t i = first_ + 1; i < messages_.size(); ++i) {
     if (messages_[i]["role"] == "user") return i;

@@ -15,12 +15,12 @@ namespace gabbro::cli {
 
 class Conversation {
  public:
-  // Uses options.chat_template, else the model's own, unless options.raw or where there is none. `note` gets a line for
-  // the user about what was done to fit template and context.
+  // Uses options.chat_template, else the model's own, unless options.raw or neither exists. `note` gets a line for
+  // the user about each change to fit template and context.
   Conversation(std::shared_ptr<ModelService> model, const GenerationOptions& options,
                std::function<void(const std::string&)> note);
 
-  // The model's answer to `text`; both become part of the conversation. Of the channels of gpt-oss all are shown, those
+  // The model's answer to `text`; both become part of the conversation. All channels of gpt-oss are shown, the ones
   // before the answer with their name, and the final one is the answer. If the context is too short for all of it, the
   // oldest turns are left out; the system message stays. An exception leaves the conversation unchanged.
   GenerateResult say(const std::string& text, const std::function<void(std::string_view)>& on_text,

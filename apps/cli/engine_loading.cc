@@ -148,7 +148,7 @@ std::string describe_streaming(const ModelFacts& facts) {
 
 double streamed_share(const ModelFacts& facts, const StreamingWork& work) {
   if (work.seconds <= 0 || facts.streaming.bytes_per_pass == 0) return 0;
-  // Passes of a mixture move other bytes than those of one token without a cache.
+  // Passes of a mixture move other bytes than one token without a cache.
   const double passes =
       static_cast<double>(work.bytes) / static_cast<double>(facts.streaming.bytes_per_pass - facts.streaming.cpu_bytes);
   const StreamingFacts& s = facts.streaming;

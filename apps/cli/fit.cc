@@ -342,7 +342,7 @@ void add_fit(Command root) {
   command.footer(
       "--params takes any size of the family. Sizes that a family was published in, within 5 %, have that shape; "
       "others "
-      "are interpolated between those of Llama and have that number of parameters within 2 %.");
+      "are interpolated between Llama's and have that number of parameters within 2 %.");
   command.example("gabbro fit MODEL --ctx 8192");
   command.example("gabbro fit MODEL --memory 4GiB");
   command.example("gabbro fit --arch llama --params 13B --type q4_k_m");

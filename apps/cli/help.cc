@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kIndent = 30;  // of descriptions
 constexpr size_t kNarrowestPage = 60, kWidestPage = 110;
 
-// Columns of the page; 0: lines are as long as they are, so that a pipe can search them.
+// Columns of the page; 0: lines are not wrapped, so that a pipe can search them.
 size_t page_width() {
   const size_t columns = terminal_columns();
   return columns == 0 ? 0 : std::clamp(columns, kNarrowestPage, kWidestPage);

@@ -104,7 +104,7 @@ LineEditor::LineEditor(std::string history_path) : history_path_(std::move(histo
 
 LineEditor::~LineEditor() {
   HistEvent event;
-  // A history that cannot be kept (a full disk, a read-only home) is no reason to complain on leaving.
+  // A history that cannot be kept (a full disk, a read-only home) does not cause a message at the end.
   if (!history_path_.empty()) history(history_, &event, H_SAVE, history_path_.c_str());
   history_end(history_);
   el_end(editor_);

@@ -1,4 +1,4 @@
-// `list`: the models on this machine, in Gabbro's own folder and in those of other programs.
+// `list`: the models on this machine, in Gabbro's own folder and in the folders of other programs.
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
@@ -48,7 +48,7 @@ void add_list(Command root) {
   command.option("NAME", *filter, "Only models whose name has this in it, in whatever case").optional();
   add_output_options(command, *common);
   command.alias("ls");
-  command.footer("Models of which files are missing are shown as broken, with what is missing.");
+  command.footer("Models with missing files are shown as broken, with the names of these files.");
   command.example("gabbro list --json");
   command.example("gabbro list qwen");
   command.runs([common, filter] {

@@ -157,7 +157,7 @@ void add_generation_options(Command command, GenerationOptions& options) {
   options.declared.emplace_back("--system", command.option("--system", options.system, "System message of the chat")
                                                 .placeholder("TEXT")
                                                 .alias("-sys,--system-prompt"));
-  command.flag("--raw", options.raw, "Give the prompt to the model as it is, without a chat template")
+  command.flag("--raw", options.raw, "Give the prompt to the model unchanged, without a chat template")
       .alias("-no-cnv,--no-conversation");
   command.flag("--parse-special", options.parse_special,
                "With --raw: control tokens that the prompt spells out are those tokens, not plain text");

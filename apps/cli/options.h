@@ -71,7 +71,7 @@ struct GenerationOptions {
   bool is_given(const std::string& name) const;  // on the command line
 };
 void add_generation_options(Command command, GenerationOptions& options);
-// Those of them that a chat can change between two answers. The options' values at this time are the defaults.
+// The options that a chat can change between two answers. The options' values at this time are the defaults.
 void add_sampling_options(Command command, GenerationOptions& options);
 
 // The resulting options. Throws bad_input that names the option for a value that cannot be, before anything is loaded.

@@ -123,7 +123,7 @@ void add_perplexity(Command root) {
       .placeholder("FILE")
       .file(FileUse::kInput)
       .required();
-  command.number("-c,--ctx", o->context, "Tokens in a chunk, of which the second half counts")
+  command.number("-c,--ctx", o->context, "Tokens in a chunk; only its second half counts")
       .alias("--ctx-size")
       .range(8, 1 << 24);
   add_kv_type(command, o->kv_type);

@@ -1,4 +1,4 @@
-// Messages as the tokens of a prompt: by a chat template, or in raw mode one after the other.
+// Messages as the tokens of a prompt: by a chat template, or in raw mode in sequence.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ namespace gabbro::cli {
 
 class PromptEncoder {
  public:
-  // Uses options.chat_template, else the model's own, unless options.raw or where there is none. `note` gets a line,
-  // once, for each thing that was done to fit the template.
+  // Uses options.chat_template, else the model's own, unless options.raw or neither exists. `note` gets a line,
+  // once, for each change to fit the template.
   PromptEncoder(std::shared_ptr<ModelService> model, const GenerationOptions& options,
                 std::function<void(const std::string&)> note);
 

@@ -27,7 +27,7 @@ struct PromptRow {
   std::string error;  // what is wrong with the line; empty: nothing
 };
 
-// The row of a line; `defaults` holds for what it does not say. A line that begins with "{" is a JSON object with
+// The row of a line; `defaults` holds for all other settings. A line that begins with "{" is a JSON object with
 // "prompt" or "messages", and settings: the options' names with underscores. Never throws for what a line says.
 PromptRow read_row(const PromptLine& line, const GenerationOptions& defaults);
 

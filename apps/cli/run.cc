@@ -123,7 +123,7 @@ int run(RunOptions& o, const InputFiles& inputs) {
   if (!prompts.empty()) return answer_all(service, o.batch.file, prompts, o.generation, o.common);
   Conversation conversation(service, o.generation, [&](const std::string& text) { note(o, text); });
   if (!conversation.uses_template() && !o.generation.raw) {
-    report("note", "the model has no chat template: it continues the text as it is (--raw)");
+    report("note", "the model has no chat template: it continues the unchanged text (--raw)");
   }
   if (!interactive) return answer_once(conversation, prompt, o, *service);
   return chat(conversation, inputs, o.wrap, [&](const GenerateResult& result) {

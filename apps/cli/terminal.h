@@ -33,7 +33,7 @@ std::string one_line_json(const nlohmann::ordered_json& document);
 // Invalid UTF-8 becomes U+FFFD. On a terminal, characters that it would obey are \u escapes, which mean the same.
 void print_json(const nlohmann::ordered_json& document);
 
-// Text of a model or a file on standard output: to a pipe or a file as it is, on a terminal as TerminalText shows it.
+// Text of a model or a file on standard output: to a pipe or a file unchanged, on a terminal as TerminalText shows it.
 class TextOutput {
  public:
   enum class Lines { kWrapped, kAsTheyAre };

@@ -18,7 +18,7 @@ std::string escape_of(uint32_t code_point);
 // One line that a terminal can show: valid UTF-8, escaped, also \n and \t.
 std::string printable(std::string_view text);
 
-// The same for a stream of text, of which line breaks and tabs stay, and CR LF is a line break. Pieces may be cut
+// For a stream of text: line breaks and tabs stay, and CR LF is a line break. Pieces may be cut
 // anywhere, within characters too.
 class TerminalText {
  public:

@@ -147,7 +147,7 @@ int golden(const TestgenOptions& o) {
   return run_python(o, "golden.py", words);
 }
 
-// Renders the packs of all types, or of those of --from, with every template there is, and checks them.
+// Renders the packs of all types, or of the types of --from, with every template, and checks them.
 int verify_all(TestgenOptions o, std::vector<std::string> words) {
   o.all = o.from.empty();
   std::optional<TemporaryFolder> temporary;
@@ -213,7 +213,7 @@ void add_run_options(Command command, TestgenOptions& o) {
   command.flag("--detect", o.detect, "Show which GPUs torch can use, and the first broken link of each other one");
   command.flag("--run-model", o.run_model, "With --detect: run a small network on the device, too");
   command.flag("--verify", o.verify,
-               "Check packs themselves, those of all types where no folder is named: they parse, type-check, are "
+               "Check packs themselves, without a folder the packs of all types: they parse, type-check, are "
                "collected and run; -o keeps packs and outcomes, and a second call goes on");
   command.number("--seconds", o.seconds, "With --verify: start no pack after this time; 0: no limit").range(0, 1000000);
   command.flag("--mutate", o.mutate, "With --verify: plant faults in the subject, and count those that are found");

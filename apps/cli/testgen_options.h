@@ -15,7 +15,7 @@ struct TestgenOptions {
   std::vector<std::string> targets;
   std::string out, task, family, from, list, python = "python3";
   std::string sizes = "tiny", dtypes = "f32,bf16,f16", devices = "auto", checks, without, engines = "transformers";
-  std::vector<int> lengths;  // empty: those of PackOptions
+  std::vector<int> lengths;  // empty: the defaults of PackOptions
   uint64_t seed = 0;
   bool all = false, force = false;
   bool run = false, detect = false, run_model = false, verify = false, mutate = false;

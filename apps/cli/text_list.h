@@ -17,7 +17,7 @@ struct TextList {
 
 // The words that follow, called `name` ("TEXT"), and --file.
 void add_texts(Command command, TextList& texts, const std::string& name, const std::string& description);
-// Those of the file after those of the command line; without either standard input.
+// The texts of the command line, then of the file; without either standard input.
 std::vector<std::string> read_texts(const TextList& texts);
 
 // With a progress bar, warnings, and a note where a GPU was passed over.

@@ -70,7 +70,7 @@ std::string see_help(const CommandFacts& command) {
 }
 
 std::string closest(std::string_view word, const std::vector<std::string>& candidates) {
-  constexpr size_t kLongest = 64;  // a longer name is no typing mistake
+  constexpr size_t kLongest = 64;  // a longer name is not a typing mistake
   constexpr size_t kShortestPrefix = 2;
   const std::string name = bare(word);
   if (name.empty() || name.size() > kLongest) return {};

@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kNodes = 300, kReplays = 200;
 constexpr int64_t kElements = 1000;
 
-// kNodes additions of a word, one after another: y = kNodes · word.
+// kNodes additions of a word, in sequence: y = kNodes · word.
 class Chain {
  public:
   explicit Chain(Device& device)

@@ -20,7 +20,7 @@ using nlohmann::ordered_json;
 
 constexpr size_t kMiB = size_t{1} << 20;
 constexpr size_t kReserved = 256 * kMiB;
-// Unequal growths, as those of a KV cache.
+// Unequal growths, as in a KV cache.
 constexpr std::array<size_t, 5> kGrowths = {2 * kMiB, 5 * kMiB, 14 * kMiB, 30 * kMiB, 64 * kMiB};
 constexpr int kRanges = 4;
 

@@ -1,4 +1,4 @@
-// `gabbro doctor --report`: runs the parts in child processes, one after another, and writes the archive after each.
+// `gabbro doctor --report`: runs the parts in child processes, in sequence, and writes the archive after each.
 #pragma once
 
 #include <atomic>

@@ -35,12 +35,12 @@ bool is_name(const std::string& text, const char* more) {
 }
 
 std::string model_type(const Source& source) {
-  if (!source.config.is_object()) throw bad_input("{}: is no configuration: not an object", source.name);
+  if (!source.config.is_object()) throw bad_input("{}: not a configuration: expected an object", source.name);
   const auto found = source.config.find("model_type");
   if (found == source.config.end()) throw bad_input("{}: field 'model_type' is missing", source.name);
   // It becomes part of Python files and of paths.
   if (!found->is_string() || !is_name(*found, "-.") || found->get<std::string>().starts_with('.')) {
-    throw bad_input("{}: field 'model_type' is no name of a model type", source.name);
+    throw bad_input("{}: field 'model_type' is not a name of a model type", source.name);
   }
   return *found;
 }
@@ -49,7 +49,7 @@ std::string first_architecture(const Source& source) {
   const auto found = source.config.find("architectures");
   if (found == source.config.end() || found->is_null()) return "";
   if (!found->is_array() || found->empty() || !found->front().is_string() || !is_name(found->front(), "")) {
-    throw bad_input("{}: field 'architectures' is no list of class names", source.name);
+    throw bad_input("{}: field 'architectures' is not a list of class names", source.name);
   }
   return found->front();
 }
@@ -75,7 +75,7 @@ std::string choose_task(const Source& source, const std::string& type, const Jso
   return classes.begin().key();
 }
 
-// A type that the table does not have: its class says by its name what it does.
+// A type that the table does not have: the name of its class says its task.
 ModelChoice choose_by_suffix(const Source& source, const std::string& type, const std::string& architecture) {
   const TypeTable& table = TypeTable::get();
   if (architecture.empty()) {

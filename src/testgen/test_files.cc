@@ -54,7 +54,7 @@ bool uses(std::string_view text, std::string_view use) {
   return false;
 }
 
-// "memory" of a chunk that defines test_memory_leak and where "memory" is a check; empty for what is no test.
+// "memory" of a chunk that defines test_memory_leak and where "memory" is a check; empty: not a test.
 std::string test_of(std::string_view chunk) {
   const size_t at = chunk.find("def test_");
   if (at == std::string_view::npos || (at > 0 && chunk[at - 1] != '\n')) return "";

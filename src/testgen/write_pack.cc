@@ -27,7 +27,7 @@ void check_target(const fs::path& target, bool replace) {
   std::error_code ignored;
   if (!fs::exists(fs::symlink_status(target, ignored))) return;
   if (!fs::is_directory(fs::symlink_status(target, ignored)))
-    throw bad_input("{}: is there and is no folder", target.string());
+    throw bad_input("{}: exists and is not a folder", target.string());
   if (fs::is_empty(target, ignored)) return;
   if (!fs::exists(target / kMark, ignored) || !fs::exists(target / "exceptions.json", ignored)) {
     throw bad_input("{}: is there and holds no pack", target.string());
