@@ -5,7 +5,7 @@
 Writes a model of random weights, measures plain direct reads of it (8 threads, 4 MiB each) before and after, runs
 `gabbro run --memory` in a cgroup of that size, or where that may not be made under RLIMIT_DATA, and the same without a
 limit, and compares the tokens. --rounds repeats reads and run in turn; the share of the direct reads is the median of
-the rounds. --batch 8 compares the tokens per second of as many prompts with those of one. Prints one JSON document."""
+the rounds. --batch 8 compares the tokens per second of as many prompts with one. Prints one JSON document."""
 import argparse
 import contextlib
 import json

@@ -52,7 +52,7 @@ set(gabbro_alone
   tests/train/training_test)
 list(JOIN gabbro_alone "|" gabbro_alone)
 
-# gabbro_compile_alone(sources...): takes those of gabbro_alone out of unity builds of targets of this folder.
+# gabbro_compile_alone(sources...): takes the ones in gabbro_alone out of unity builds of targets of this folder.
 function(gabbro_compile_alone)
   set(alone ${ARGN})
   list(TRANSFORM alone PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ REGEX "^[^/$]")

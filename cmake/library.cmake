@@ -4,7 +4,7 @@
 add_library(libgabbro SHARED ${CMAKE_CURRENT_LIST_DIR}/library.cc)
 target_link_libraries(libgabbro PRIVATE gabbro_train gabbro_engine)
 target_link_options(libgabbro PRIVATE -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/library.map)
-# Modules with public functions, of which nothing may be left out because the library itself does not call it.
+# Modules with public functions: all stay, also if the library itself does not call them.
 set_target_properties(libgabbro PROPERTIES
   LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,gabbro_tensor,gabbro_backend,gabbro_graph,gabbro_ops,gabbro_nn,gabbro_train,gabbro_engine")
 set_target_properties(libgabbro PROPERTIES OUTPUT_NAME gabbro EXPORT_NAME gabbro LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/library.map

@@ -55,7 +55,7 @@ class Layout {
     tree_.write(folder + "/hip_version", std::to_string(version));
     return *this;
   }
-  // The same with the links of packages for developers.
+  // As above, with the links of packages for developers.
   Layout& library_and_links(const std::string& folder, const std::string& full_name, int version) {
     library(folder, full_name, version);
     const std::string soname = full_name.substr(0, full_name.find('.', full_name.find(".so.") + 4));

@@ -146,7 +146,7 @@ class Case:
     def pick(self, *choices):
         return self.random.choice(choices)
 
-    # The model: `expected` are its values by name, or None where they are those of a conversion to f32.
+    # The model: `expected` are its values by name, or None for the values of a conversion to f32.
     def make_model(self):
         kind = self.pick("llama", "llama", "wide", "wide", "wide", "wide", "sharded", "half", "bfloat", "family", "encoder", "quantized",
                          "gguf", "split", "adapter")

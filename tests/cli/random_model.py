@@ -117,7 +117,7 @@ def write(path, shape, kind="q4_0", context=512, quiet_from=None, layers=None, c
     model.write(path)
     numbered = [(number, *tensor) for number, tensor in enumerate(tensors_of(shape))]  # numbers give values
     written = [t for t in numbered if layer_of(t[1]) < kept]
-    # The codes of a block are not quite 0 in the mean, so that layers add up: those of 22 with 2e-4 to half an embedding.
+    # The codes of a block are not quite 0 in the mean, so that layers add up: 22 layers with 2e-4 to half an embedding.
     quiet = (0, 2e-5) if cycle else (quiet_from, 0.05)
     size, begins = append_tensors(path, written, shape, kind, *quiet)
     if cycle:
@@ -182,7 +182,7 @@ def append_tensors(path, tensors, shape, kind, quiet_from, quiet_factor):
 
 
 def write_at(descriptor, data, size, offset):
-    """`size` bytes of copies of `data`, one after the other."""
+    """`size` bytes of copies of `data`, in sequence."""
     for begin in range(0, size, len(data)):
         part = memoryview(data)[:size - begin]
         done = 0

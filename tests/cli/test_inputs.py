@@ -80,7 +80,7 @@ class Inputs(TestCase):
             self.keeps("convert", folder, "-o", path, "--force")
             self.keeps("logits", folder, "--tokens", "1", "--out", path)
             self.keeps("logits", folder / "model.safetensors", "--tokens", "1", "--out", path)
-        # Results next to the model are no inputs.
+        # Results next to the model are not inputs.
         for _ in range(2):
             self.succeeds("logits", folder, "--tokens", "1", "--out", folder / "x.npy")
             self.succeeds("convert", folder, "-o", folder / "x.gguf", "--force")

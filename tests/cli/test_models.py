@@ -1,4 +1,4 @@
-"""Models on this machine: Gabbro's own, those of the Hub's cache, Ollama and LM Studio; finding, listing, removing."""
+"""Models on this machine: Gabbro's own, the Hub's cache, Ollama and LM Studio; finding, listing, removing."""
 import fcntl
 import hashlib
 import json
@@ -139,7 +139,7 @@ class Finding(ModelsTest):
 
 
 class Broken(ModelsTest):
-    """Models of which files are missing: shown as such, refused with what helps, and removed like others."""
+    """Models with missing files: shown as such, refused with what helps, and removed like others."""
 
     def broken(self):
         return {m["name"]: m["problem"] for m in json.loads(self.run_gabbro("list", "--json").text)["broken"]}

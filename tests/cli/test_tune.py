@@ -71,7 +71,7 @@ class Tune(TestCase):
         self.assertEqual({frozenset(c["name"] for c in s["candidates"]) for s in few}, {frozenset({"few", "batch"})})
 
     def test_what_is_known_is_used_and_the_answer_stays(self):
-        """Two commands, of which the second uses the candidates that the file names."""
+        """Two commands; the second uses the candidates that the file names."""
         arguments = ("logits", TINY_Q4_0, "--tokens", ",".join(map(str, range(16))), "--out")
         self.succeeds(*arguments, self.folder / "before.npy", environment=self.environment)
         self.tune(model=TINY_Q4_0)

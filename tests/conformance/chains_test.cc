@@ -144,8 +144,8 @@ TEST_P(Chains, EqualTheirStepsOneByOne) {
 }
 
 // Rows of whole packs, whose columns' numbers, parts and turned ones may be moved a pack at a time or not; and the same
-// with an address, or a length, that is no multiple of a pack.
-TEST_P(Chains, OfInputsThatLieInWaysOfTheirOwn) {
+// with an address, or a length, that is not a multiple of a pack.
+TEST_P(Chains, OfInputsWithUnusualLayouts) {
   const DType dtype = GetParam();
   Maker m(device(), 9);
   const auto kept = [&](const Tensor& x) {

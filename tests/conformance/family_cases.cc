@@ -1,4 +1,4 @@
-// Cases of the kernel families that are no part of a language model's layer.
+// Cases of the kernel families outside of a language model's layer.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -194,7 +194,7 @@ void norm_cases(std::vector<OpCase>& cases) {
                      .magnitude = [](const std::vector<Tensor>&) { return 16.0; },
                      .lowered = true});
   }
-  // A composition's sum of n terms in each of n places, of which most cancel.
+  // A composition's sum of n terms in each of n places; most of them cancel.
   for (const Shape& shape : {Shape{1}, Shape{3, 65}, Shape{40, 7}, Shape{3, 68}, Shape{2, 2048}, Shape{1, 2049},
                              Shape{2, 4500}, Shape{2, 4501}}) {
     for (const bool integers : {false, true}) {

@@ -94,7 +94,7 @@ Written written(const std::shared_ptr<Device>& device, DType type, int64_t token
   return w;
 }
 
-// The first `tokens` of pages [pages, G, A, B], of which `axis` is D -> [T, G, D].
+// The first `tokens` of pages [pages, G, A, B], whose `axis` is D -> [T, G, D].
 std::vector<float> numbers_of(const KvNumbers& numbers, int axis, int64_t tokens) {
   Tensor pages = kv_decode(numbers, axis);
   pages = permute(axis == 2 ? permute(pages, {0, 1, 3, 2}) : pages, {0, 2, 1, 3});  // [pages, P, G, D]

@@ -64,7 +64,7 @@ double products_magnitude(const std::vector<Tensor>& inputs) {
   return std::sqrt(largest);
 }
 
-// The same where activations are rounded to f16, as those of several tokens with f16 or bf16 weights are: each product
+// Activations are rounded to f16, as for several tokens with f16 or bf16 weights: each product
 // is off by at most 2^-11 of itself. 6 standard deviations of what such errors add up to.
 constexpr double kSixteenBits = 6 * 0x1p-11 / 1.7320508;
 

@@ -43,7 +43,7 @@ const std::vector<WindowCase>& window_cases_list() {
       {.x = {1, 5, 1, 1, 40}, .kernel = {1, 1, 5}, .channels = 20, .stride = {1, 1, 3}, .padding = {0, 0, 2}},
       {.x = {1, 2, 5, 6, 7}, .kernel = {3, 2, 2}, .channels = 17, .stride = {2, 1, 1}, .padding = {1, 0, 1}},
       {.x = {1, 3, 4, 5, 6}, .kernel = {2, 3, 2}, .channels = 3, .groups = 3, .dilation = {2, 1, 3}},
-      // Several bands of an image, and parts of a row; many small images, of which some are left over.
+      // Several bands of an image, and parts of a row; many small images, with some left over.
       {.x = {2, 2, 1, 37, 41}, .kernel = {1, 3, 3}, .channels = 11, .stride = {1, 1, 2}, .padding = {0, 1, 1}},
       {.x = {1, 1, 1, 2, 1100}, .kernel = {1, 1, 4}, .channels = 2, .padding = {0, 0, 2}},
       {.x = {37, 3, 1, 7, 7}, .kernel = {1, 2, 2}, .channels = 9, .stride = {1, 2, 1}, .dilation = {1, 3, 1}},
@@ -57,7 +57,7 @@ const std::vector<WindowCase>& window_cases_list() {
        .stride = {1, 2, 2},
        .padding = {0, 1, 1}},
       {.x = {2, 4, 3, 5, 11}, .kernel = {2, 2, 3}, .channels = 16, .padding = {1, 1, 0}, .dilation = {1, 2, 1}},
-      // One output a slice, of which there are many.
+      // One output a slice, and many slices.
       {.x = {13, 2, 9, 1, 1}, .kernel = {2, 1, 1}, .channels = 3},
   };
   return kCases;

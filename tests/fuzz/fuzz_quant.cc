@@ -1,5 +1,5 @@
-// Any bytes as blocks of any format (the first byte picks it): codes stay in range, and a row dequantizes. What the
-// encoders make of any floats decodes too.
+// Any bytes as blocks of any format (the first byte picks it): codes stay in range, and a row dequantizes. Blocks that
+// the encoders make of any floats decode too.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

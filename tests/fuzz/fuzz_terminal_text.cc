@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     is_ascii &= c.code_point < 0x80 && c.code_point != '\t';
     at += c.length;
   }
-  // Indents and spaces at the end of the text stay as they are, whatever the width.
+  // Indents and spaces at the end of the text stay unchanged at any width.
   const auto [line, word] = longest(out);
   const bool has_words = out.find("  ") == std::string::npos && !out.ends_with(' ') &&
                          out.find("\n ") == std::string::npos && !out.starts_with(' ');

@@ -1,5 +1,5 @@
 // Cuts a fuzzer's bytes into typed values: numbers from the end, texts from the front, so that a mutation of one leaves
-// the others as they are. When the bytes run out, numbers are the smallest of their range and texts are empty.
+// the others unchanged. When the bytes run out, numbers are the smallest of their range and texts are empty.
 #pragma once
 
 #include <bit>

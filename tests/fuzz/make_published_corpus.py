@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes tests/fuzz/corpus/published: a sound module of each published form, as fuzz_published.cc reads its input: the
 quantization_config as a text that "\\." ends, bytes of tensors, and numbers, one byte each, from the end. Standard
-library only; the tables have to be those of fuzz_published.cc.
+library only; the tables have to match fuzz_published.cc.
 """
 import json
 import pathlib

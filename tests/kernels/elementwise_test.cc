@@ -325,7 +325,7 @@ void set_value(Tensor& t, DType dtype, int64_t i, double value) {
   }
 }
 
-// Small whole numbers go from any dtype to any other and stay what they are.
+// Small whole numbers go from any dtype to any other and stay unchanged.
 TEST(Cast, small_numbers_between_all_dtypes) {
   for (const DType from : kPlain) {
     for (const DType to : kPlain) {

@@ -15,8 +15,8 @@ struct Case {
   std::vector<int64_t> rows;  // of each matrix
   int64_t epilogue;           // 1: residual, 2: silu(y0)·y1
   bool norm, bias;
-  float size = 1;      // of the activations, of which
-  bool fades = false;  // each 32 columns are half as large as those before
+  float size = 1;      // of the activations
+  bool fades = false;  // each 32 columns are half as large as the 32 before
   bool mixed = false;  // the weights of every second matrix are bf16
 };
 

@@ -80,7 +80,7 @@ TEST(Softmax, of_what_is_not_finite) {
 // As docs say: last axis only, the rest in any layout.
 TEST(Reduce, equals_its_definition) {
   std::mt19937 generator(3);
-  // Few long rows, of which the longest are reduced in parts, and many short ones.
+  // Few long rows, the longest of them reduced in parts, and many short ones.
   for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{3, 0},
                                       {3, 1},
                                       {3, 15},
@@ -359,7 +359,7 @@ void check_matmul(const std::vector<MatmulCase>& cases) {
     for_each_target([&](const Target& target) {
       Tensor c(DType::f32, m.c);
       target.run({"matmul", {&a, &b}, {&c}, {}});
-      // A sum in order: at most `depth` roundings, of which a random walk leaves the root.
+      // A sum in order: at most `depth` roundings; a random walk leaves their root.
       const double roundings = 4 + 2 * std::sqrt(static_cast<double>(depth));
       expect_close(c.values<float>(), expected, [&](size_t i) { return roundings * kEpsilon * size[i]; });
     });

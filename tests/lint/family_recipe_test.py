@@ -139,7 +139,7 @@ class FamilyRecipe(unittest.TestCase):
         (tree / REGISTRY).write_text(text, encoding="utf-8")
         (tree / "program.cc").write_text(PROGRAM, encoding="utf-8")
         builds = Build(cls.build, tree, cls.folder)
-        # Headers are those of the tree that the build is of.
+        # Headers are from the tree of the build.
         commands = json.loads((cls.build / "compile_commands.json").read_text(encoding="utf-8"))
         known = shlex.split(next(e["command"] for e in commands if "/gabbro_models.dir/" in e["command"]))
         options = known[:known.index("-o")]

@@ -184,7 +184,7 @@ class Times(unittest.TestCase):
     def test_models(self):
         model_times = isa_report.chip_times.model_times
         shape = isa_report.chip_times.shapes()["llama-8b"]
-        # Llama 3.1 8B: 8.03 billion weights, of which a token reads all but the 0.53 billion of the embedding.
+        # Llama 3.1 8B: 8.03 billion weights; a token reads all but the 0.53 billion of the embedding.
         self.assertAlmostEqual(model_times("gfx942", shape, "f16")[0], 7.504e9 * 2 / 5.3e12 * 1e3, delta=0.005)
         self.assertIsNone(model_times("gfx1102", shape, "f16"))
 

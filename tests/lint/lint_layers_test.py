@@ -9,7 +9,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import lint_layers  # noqa: E402
 
-HEADER = "// What it is.\n#pragma once\n"
+HEADER = "// A header.\n#pragma once\n"
 GOOD = {
     "include/gabbro/backend_abi.h": HEADER,
     "include/gabbro/quant_traits.h": HEADER,
@@ -66,7 +66,7 @@ BAD = [
     ({"src/base/list.cc": '#include <fmt/format.h>\nauto text = fmt::format("{}", fmt::join(list, " "));\n'},
      "fmt::join needs <fmt/ranges.h>"),
     ({"src/base/local.cc": '#include "error.h"\n'}, "not a path from the root"),
-    ({"src/base/once.h": "// What it is.\n"}, "no #pragma once"),
+    ({"src/base/once.h": "// A header.\n"}, "no #pragma once"),
     ({"include/gabbro/llm.h": HEADER + "#ifdef __linux__\n#endif\n"}, "conditional compilation"),
     ({"src/base/long.cc": "int x;\n" * 801}, "801 lines"),
     ({"src/base/tab.cc": "\tint x;\n"}, "a tab"),

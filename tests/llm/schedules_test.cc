@@ -195,7 +195,7 @@ TEST_F(Schedules, AHigherPriorityGoesFirst) {
 }
 
 // However many requests of the highest priority come, one of the lowest begins in its time.
-TEST_F(Schedules, NobodyStarves) {
+TEST_F(Schedules, NoRequestStarves) {
   Scheduler scheduler(load(), exact());
   GenerationRequest low = request_of(prompt_of(1, 10), 4);
   low.priority = kLowestPriority;

@@ -323,7 +323,7 @@ TEST(Engine, TellsWhatTheFileCallsItself) {
   EXPECT_EQ(engine({}, model)->facts().quantization, "f32");
 }
 
-TEST(Engine, RefusesAbsurdOptionsAndFiles) {
+TEST(Engine, RefusesOptionsAndFilesOutOfRange) {
   EXPECT_EQ(code_of([] { engine({.context = -5}); }, "the context cannot be -5 tokens"), ErrorCode::kBadInput);
   EXPECT_EQ(code_of([] { engine({.context = 1 << 30}); }, "a context of 1073741824 tokens exceeds"),
             ErrorCode::kBadInput);

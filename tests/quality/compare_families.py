@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the logits of a tiny random model of every family, as transformers saves it in f32, with transformers.
 
-Each is compared as it is, and with fields of all other configuration classes in its config.json, which both sides have to
+Each is compared unchanged, and with fields of all other configuration classes in its config.json, which both sides have to
 ignore. Needs torch and transformers; all families take two minutes.
 
     compare_families.py [NAME ...] [--kv-type TYPE] [--tolerance X] [--gabbro PATH]

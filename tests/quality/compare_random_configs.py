@@ -43,7 +43,7 @@ RUN_FIELDS = {"output_hidden_states", "return_dict", "dtype", "transformers_vers
 
 
 
-# Refusals of one side that say what it cannot do, and are no difference.
+# Refusals of one side for its limits, which do not count as differences.
 LIMITS = [
     "which is not supported",  # of Gabbro: two-way attention of Gemma and the like
     "makes the rotated elements of a head",  # heads of one element, which transformers widens to two

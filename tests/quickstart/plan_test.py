@@ -172,7 +172,7 @@ class ToolChains(QuickStart):
         self.assertEqual(self.plan("rdna3", ROCM_PATH=f"{self.root}/somewhere")[0], "rocm")
         self.assertEqual(self.plan("rdna3", path=f"{self.root}/somewhere/bin")[0], "rocm")
         self.assertEqual(self.plan("rdna3", HIP_PATH=f"{self.root}/somewhere")[0], "rocm")
-        # The highest number comes first, and /opt/rocm/bin, where there is one, before all.
+        # The highest number comes first, and /opt/rocm/bin, if it exists, before all.
         for prefix in ("opt/rocm-7.1.0", "opt/rocm/core-7.14", "opt/rocm/core-10.0", "opt/rocm"):
             self.hipcc(prefix)
             self.assertEqual(self.plan("rdna3")[0], "rocm")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Counts the parameters of the configurations in src/models/llm/published_configs.cc with transformers, on the meta device:
-they have to be within 1 % of the published numbers there, and those of `gabbro fit` within 0.1 % of transformers'.
+they have to be within 1 % of the published numbers there, and the counts of `gabbro fit` within 0.1 % of transformers'.
 
   check_published_configs.py [GABBRO] [NAME...]
 """

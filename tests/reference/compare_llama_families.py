@@ -3,7 +3,7 @@
 
     compare_llama_families.py [--families llama,qwen2] [--keep FOLDER]
 
-Compares llama.cpp's logits with those of transformers, which the folder of the fixture has (expected.safetensors), for
+Compares llama.cpp's logits with transformers', which the folder of the fixture has (expected.safetensors), for
 all positions of the prompt at once and for one token at a time. The figure is the largest difference over the largest
 logit; exits 1 where it is above --bound. The weights are f32, llama.cpp's cache f16 as the fixture's is.
 
@@ -82,7 +82,7 @@ def logits_of(args, model, tokens, batch, out):
 
 
 def compare_family(args, name, work):
-    """The two figures, or a text where there are none."""
+    """The two figures, or a text that says why there are none."""
     import numpy
     from safetensors.numpy import load_file
     folder, model = folder_of(name, work), work / f"{name}.gguf"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares token ids and decoded texts with those of `tokenizers` and `sentencepiece`, for folders of tokenizers.
+"""Compares token ids and decoded texts with `tokenizers` and `sentencepiece`, for folders of tokenizers.
 
     compare_tokenizer_folders.py FOLDERS TOKENIZE_FRAMED [--count 12000] [--only NAME...] [--time [--texts FOLDER]]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares token ids with those of `tokenizers` or `sentencepiece`, text by text, for the vocabulary of a GGUF file.
+"""Compares token ids with `tokenizers` or `sentencepiece`, text by text, for the vocabulary of a GGUF file.
 
 The command is run once for each text as `COMMAND MODEL --file FILE --json` and prints a document with `token_ids`; or, with
 --framed, once as `COMMAND MODEL FILE`, where FILE holds all texts (see tokenizer_text.py), and prints the ids of a text in

@@ -1,6 +1,6 @@
 """Reads the metadata of a GGUF file, and makes of its vocabulary the tokenizer of the reference library that it came from.
 
-The regular expressions here are those of the models' own tokenizer.json, in the dialect of `tokenizers` (Oniguruma). They
+The regular expressions here are from the models' own tokenizer.json, in the dialect of `tokenizers` (Oniguruma). They
 are written down a second time on purpose: they check the list in src/text/pipeline/pretokenizer_table.cc.
 """
 import struct

@@ -48,7 +48,7 @@ def model_of(family):
 
 
 def logits_of(model, config, ids, scale=1.0):
-    """Those of the adapter's products times `scale`."""
+    """The logits with the adapter's products times `scale`."""
     for module in model.modules():
         if isinstance(module, peft.tuners.lora.LoraLayer):
             module.set_scale("default", scale)

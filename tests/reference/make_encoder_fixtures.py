@@ -2,7 +2,7 @@
 """Writes tests/data/encoders: a tiny random encoder of each family as transformers saves it, and what it computes.
 
 A folder has config.json and model.safetensors (bf16), the files of sentence-transformers where the row has some, and
-expected.safetensors: `ids` i32 [T] of all texts one after the other, `lengths` i32 [B], `types` i32 [T] where the model
+expected.safetensors: `ids` i32 [T] of all texts in sequence, `lengths` i32 [B], `types` i32 [T] where the model
 has types, `states` f32 [T, C], `pooled` f32 [B, P], which is not normalized, and `scores` f32 [B, labels] of a
 classifier, all of texts that are computed one by one in float32. Of T5 also `decoder_ids` i32 [T] and their `logits` f32 [T, V]
 for the first text, and `answer` i32 [ANSWER], the greedy tokens of transformers' generate for it. bert, bert_rerank and qwen3_reranker also have a tokenizer.json, and texts.json
@@ -11,7 +11,7 @@ tokenizers and transformers.
 
 Jina's BERT has no class in transformers: JinaBert below follows its description (Günther et al. 2023, section 3: BERT
 with ALiBi in both directions, Press et al. 2022, and a GEGLU feed-forward block, Shazeer 2020), with the names of the
-published weights. So has Nomic's mixture of experts: NomicMoe below. NomicBert is transformers', saved once with its names and once with those of the published weights.
+published weights. So has Nomic's mixture of experts: NomicMoe below. NomicBert is transformers', saved once with its names and once with the published weights'.
 Usage: make_encoder_fixtures.py [NAME...]
 """
 import json
@@ -110,7 +110,7 @@ class JinaBert(torch.nn.Module):
 
     @staticmethod
     def slopes(heads):
-        """Press et al. 2022: a geometric sequence; where heads are no power of 2, also every other one of the next."""
+        """Press et al. 2022: a geometric sequence; if heads are not a power of 2, also every other one of the next."""
         def of_power(n):
             return [2 ** (-8 * (i + 1) / n) for i in range(n)]
         power = 2 ** math.floor(math.log2(heads))
@@ -135,7 +135,7 @@ class JinaBert(torch.nn.Module):
 
 class NomicMoe(torch.nn.Module):
     """Nomic's second encoder with the names of its published weights: BERT with rotary positions, and experts in every
-    other layer, of which a token has the two that a softmax over all likes best, weighted by it, and a bias."""
+    other layer. A token has the two that a softmax over all likes best, weighted by it, and a bias."""
 
     EXPERTS, USED, BASE = 4, 2, 10000.0
 
@@ -242,7 +242,7 @@ def nomic_moe_config():
 
 
 def states_of(model, ids, types):
-    """[T, C] of one text, and the classifier's logits [labels] where there is one."""
+    """[T, C] of one text, and the logits [labels] of a classifier."""
     inputs = dict(input_ids=ids[None])
     if types is not None:
         inputs["token_type_ids"] = types[None]

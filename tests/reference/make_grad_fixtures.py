@@ -2,7 +2,7 @@
 """Writes tests/data/ops/gradients.npy and gradients.json: PyTorch's gradients of the cases in tests/data/ops/*.json.
 
 A case's output gets the gradient ((7 i + 3) mod 11 - 5) / 4 at element i; what comes to its inputs in f64 is written, in f32,
-one after the other. The test that reads it is tests/ops/op_gradients_test.cc. Needs torch. Usage: make_grad_fixtures.py [folder]
+in sequence. The test that reads it is tests/ops/op_gradients_test.cc. Needs torch. Usage: make_grad_fixtures.py [folder]
 """
 import collections
 import json

@@ -32,7 +32,7 @@ def dense(model, sums):
 
 
 def experts(model, sums):
-    """Those of each expert, from the router's choice: computed again outside of the model's own loop."""
+    """The sums of each expert, from the router's choice: computed again outside of the model's own loop."""
     def hook_of(layer, module):
         def hook(experts_module, inputs, output):
             hidden, chosen = inputs[0].reshape(-1, inputs[0].shape[-1]), inputs[1]

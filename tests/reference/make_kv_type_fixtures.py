@@ -30,7 +30,7 @@ def logits_of(folder):
 
 
 def flipped_expert():
-    """The first random tokens whose logits in f16 and f32 are not those of the same experts."""
+    """The first random tokens whose logits in f16 and f32 are not of the same experts."""
     model = load(DATA / "families" / "mixtral")
     for seed in range(1000):
         ids = torch.randint(3, 96, (16, 40), generator=torch.Generator().manual_seed(seed))

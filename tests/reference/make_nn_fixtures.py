@@ -3,7 +3,7 @@
 
 Of a module: its state dict's names and shapes, outputs, gradients, and its buffers afterward; of an optimizer: a small
 network's parameters after each of five steps. Inputs and parameters are the formulas of `numbers`, which the tests
-(tests/nn/modules_test.cc, tests/train/optimizers_test.cc) have as well; seeds of gradients are those of make_grad_fixtures.py.
+(tests/nn/modules_test.cc, tests/train/optimizers_test.cc) have as well; seeds of gradients are the ones of make_grad_fixtures.py.
 Expected values are computed in f64; `ulps` is how far off they may be, in units of 2^-24 of the largest: 16, and four times
 what PyTorch is off in f32. Needs torch and safetensors. Usage: make_nn_fixtures.py [folder]
 """

@@ -139,7 +139,7 @@ def rope():
         angles = positions[:, None].double() * inverse[None].double()
         turn = torch.polar(torch.full_like(angles, 1.25), angles)[:, None]  # [T, 1, R/2]
         head, tail = x[..., :r].double(), x[..., r:]
-        # Pairs of neighbors are complex numbers (Llama's own code); pairs i, i + R/2 are those of GPT-NeoX.
+        # Pairs of neighbors are complex numbers (Llama's own code); pairs i, i + R/2 are GPT-NeoX's.
         pairs = torch.view_as_complex(head.reshape(3, 2, r // 2, 2).contiguous())
         y = torch.view_as_real(pairs * turn).reshape(3, 2, r)
         case("rope", [x, positions, inverse], torch.cat([y.float(), tail], -1), 2 * 200 + 16, interleaved=True,

@@ -39,7 +39,7 @@ def agrees(program, reference):
 
 
 def results_of(program, reference):
-    """The functions whose results are compared, and of which gradients are where they are floats."""
+    """The functions whose results are compared, with gradients if they are floats."""
     floats = [dtype in FLOATS for dtype in reference.native.dtypes]
     pairs = zip(program.outputs, floats, strict=True)
     return {program.calls[at].op for at, is_float in pairs if program.order > 0 or not is_float}

@@ -60,7 +60,7 @@ def dequantize(blocks, name):
 
 
 def e4m3_values():
-    """Of all codes (OCP 8-bit Floating Point Specification), those of NaN as further numbers."""
+    """Values of all codes (OCP 8-bit Floating Point Specification), with NaN codes as further numbers."""
     codes = np.arange(256)
     exponent, mantissa = codes >> 3 & 15, codes & 7
     size = np.where(exponent == 0, mantissa * 2.0**-9, (8 + mantissa) * 2.0**(exponent - 10))

@@ -2,7 +2,7 @@
 """The lattices of IQ1, IQ2 and IQ3 as C++, from gguf-py (pip install gguf): writes src/formats/quant/grids.cc.
 
 A grid point is a 16-bit word: 8 digits of 2 bits, or 4 digits of 3 bits, the first one lowest. A digit is the place of a
-coordinate among those of the lattice, by rising size.
+coordinate among the lattice's, by rising size.
 """
 import pathlib
 

@@ -4,7 +4,7 @@
 A folder has config.json with its quantization_config, model.safetensors and expected.safetensors: `ids` i32 [T], logits
 f32 [T, V] of the model with dequantized weights, computed as by make_family_fixtures.py, and `k_proj` f32 [N, K], the
 dequantized weights of the first layer's matrix of that name. The layouts of GPTQ and AWQ are implemented here after
-gptqmodel/nn_modules/qlinear (pack_block, dequantize_weight) and awq/utils/packing_utils.py; those of bitsandbytes and
+gptqmodel/nn_modules/qlinear (pack_block, dequantize_weight) and awq/utils/packing_utils.py; the layouts of bitsandbytes and
 compressed-tensors are made, and dequantized, by these libraries.
 Needs torch, transformers, bitsandbytes and compressed-tensors.
 Usage: make_quantized_fixtures.py [NAME...]

@@ -30,7 +30,7 @@ def library():
 
 
 def derivatives(lib, case, dtype):
-    """The values, then of each order a list: the derivative by each input, or none where there is none."""
+    """The values, then of each order a list: the derivative by each input, or None."""
     inputs = [torch.tensor(x, dtype=dtype, requires_grad=True) for x in case.inputs]
     values = case.function(lib, *inputs)
     result, current = [values.detach().numpy()], [values]

@@ -158,7 +158,7 @@ def main():
     rows = []
     for text in dict.fromkeys(snippets()):
         kind, value = render(environment, text, VARIABLES)
-        if " at 0x" not in value and not value.endswith("j)"):  # addresses are no facts; we have no complex numbers
+        if " at 0x" not in value and not value.endswith("j)"):  # addresses vary; we have no complex numbers
             rows.append({"template": text, kind: value})
     write("snippets.json", {"now": NOW, "variables": VARIABLES, "snippets": rows})
     chosen = [(name, variables) for name, variables in cases() if name.endswith("+0")]

@@ -3,9 +3,9 @@
 
     make_tokenizer_folders.py OUT [--only NAME...] [--texts FOLDER --size TOKENS]
 
-With --texts and --size they are as large as those of models, and trained on files of text: for measuring. Names that
+With --texts and --size they are as large as models', and trained on files of text: for measuring. Names that
 begin with `pre-` have the pre-tokenizer of a name in GGUF files (gguf_vocabulary.py). Each folder has tokenizer.json or tokenizer.model, and what stands next to it. They are trained with `tokenizers` and
-`sentencepiece` on the texts of tokenizer_text.py; the settings are those of the model families that they are named
+`sentencepiece` on the texts of tokenizer_text.py; the settings are from the model families that they are named
 after. compare_tokenizer_folders.py compares the tokens; make_tokenizer_fixtures.py writes fixtures of the tests.
 """
 import argparse

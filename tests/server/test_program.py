@@ -136,7 +136,7 @@ class Serve(TestCase):
             status, answer = program.ask("POST", "/v1/completions", {"model": name, "prompt": "Once", "max_tokens": 4})
             self.assertEqual((status, answer["model"]), (200, name))
         status, _ = program.ask("POST", "/v1/completions", {"model": str(TINY_F16), "prompt": "Once", "max_tokens": 4})
-        self.assertEqual(status, 404)  # a path is no name
+        self.assertEqual(status, 404)  # a path is not a name
         self.assertEqual(program.end(signal.SIGINT), 0)
 
     def test_embeddings(self):

@@ -197,7 +197,7 @@ size_t memory_in_use() {
 }
 #endif
 
-// Between devices of one backend, of which one path is damaged, and between backends.
+// Copies between devices of one backend, with one damaged path, and between backends.
 TEST_F(Survival, CopiesBetweenDevicesArrive) {
   constexpr size_t kBytes = (size_t{17} << 20) + 3;
   std::vector<unsigned char> sent(kBytes), arrived(kBytes);

@@ -4,10 +4,10 @@
     sweep_cards.py FOLDER [--device cuda:0] [--out DIR] [--work DIR] [--jobs N] [--seconds S] [--types N]
 
 FOLDER has what make_card_archive.py writes: packs/, true/ (real widths), plan.json. A test that fails on the device
-runs again on the CPU, one of those that fail alike first: where it fails there too it is no fault of the device, else
+runs again on the CPU, one of those that fail alike first: where it fails there too the device is not at fault, else
 it is an alarm. Phases that do not fit into the seconds are cut, and what did not run is listed; failures whose turn on
 the CPU did not come have it before the others are planted. results.jsonl has a line for each test, summary.json and
-summary.md what was found; all three are kept up to date, so that a killed run leaves what it has.
+summary.md what was found; all three are kept up to date, so that a killed run leaves its results.
 Exit code 1 where there is an alarm, or where fewer than 98 % of the faults were found.
 """
 import argparse
@@ -30,7 +30,7 @@ STARTED = time.monotonic()
 
 
 class Job:
-    """One process: what it does, and the file to which it writes a line of JSON for each result."""
+    """One process: its work, and the file to which it writes a line of JSON for each result."""
 
     def __init__(self, name, work, limit=120.0):
         self.name, self.work, self.limit = name, work, limit
@@ -240,7 +240,7 @@ def started_cuda():
 
 
 class Sweep:
-    """The phases, one after the other, within the seconds."""
+    """The phases, in sequence, within the seconds."""
 
     def __init__(self, options, facts):
         self.options, self.facts, self.rows = options, facts, []

@@ -22,7 +22,7 @@ class SequenceBreakers {
   // Goes through the whole vocabulary. Each of `texts` is 1 to kLongestBreaker bytes long.
   SequenceBreakers(const text::Tokenizer& tokenizer, std::span<const std::string> texts);
 
-  // How many tokens at the end follow the last breaker; all where there is none.
+  // The number of tokens at the end that follow the last breaker; without a breaker all.
   size_t tokens_behind_last(std::span<const int32_t> tokens) const;
   // This token contains a whole breaker.
   bool is_breaker(int32_t token) const;

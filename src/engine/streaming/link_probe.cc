@@ -91,7 +91,7 @@ constexpr int64_t kSmallRows = 32;
 constexpr double kEvaluations = 8;
 
 constexpr size_t kOwnMatrix = size_t{24} << 20;     // on a device that works in host memory, whose limit may be small
-constexpr size_t kBesideMatrix = size_t{96} << 20;  // of host blocks, for which there are gigabytes
+constexpr size_t kNextToMatrix = size_t{96} << 20;  // of host blocks, for which there are gigabytes
 
 DeviceSpeeds probe_gpu(Device& device, DType dtype) {
   LinkCache cache;
@@ -170,7 +170,7 @@ CpuSpeeds probe_cpu(Device& cpu, DType dtype, int threads, Device& device) {
   std::optional<Products> products;
   std::optional<CopiesMeanwhile> copies;
   const auto measure = [&](int64_t tokens) {
-    if (!products) products.emplace(cpu, dtype, kBesideMatrix);
+    if (!products) products.emplace(cpu, dtype, kNextToMatrix);
     if (!copies) copies.emplace(device);
     return products->speed(tokens, kSeconds / 2);
   };
