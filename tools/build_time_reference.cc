@@ -1,4 +1,4 @@
-// The unit to which tools/build_time compares: it uses the standard library alone, and stays as it is.
+// The unit to which tools/build_time compares: it uses only the standard library, and stays unchanged.
 #include <algorithm>
 #include <functional>
 #include <map>

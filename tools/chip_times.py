@@ -32,7 +32,7 @@ CHIPS = {
 HALF_RATES = ((r"gfx950", 4096), (r"gfx94", 2048), (r"gfx9(08|0a)", 1024), (r"gfx12", 1024), (r"gfx11", 512), (r"", 256))
 LANES = 64  # for which a compute unit of any of them begins an instruction in a clock
 
-# The shape of which a kernel's time is told: the widest matrix of Llama 3.1 8B; a cache of 8192 tokens; a prompt of 2048.
+# The shape for a kernel's time: the widest matrix of Llama 3.1 8B; a cache of 8192 tokens; a prompt of 2048.
 ROWS, COLUMNS, CACHED, PROMPT = 14336, 4096, 8192, 2048
 HEADS, KV_HEADS, HEAD = 32, 8, 128
 
@@ -75,7 +75,7 @@ def kernel_times(target, name, kernel):
     prefill = re.match(r"attention_(f16|i8)_tiled_128$", name)
     if one:
         moved = ROWS * COLUMNS * weight_bytes()[one[1] or one[2]]
-        if kernel.get("dot4"):  # of which each takes four weights of a lane
+        if kernel.get("dot4"):  # each takes four weights of a lane
             chip = CHIPS[target]
             seconds = ROWS * COLUMNS / 4 / (LANES * chip.units * chip.clock * 1e9)
     elif tiled:

@@ -95,7 +95,7 @@ distribution() {
   echo other
 }
 
-# The version of a package that apt would install; nothing where there is none.
+# The version of a package that apt would install; nothing: no such package.
 apt_candidate() { LC_ALL=C apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: \([0-9].*\)/\1/p'; }
 
 # How to get a new enough hipcc: one command, and where the distribution's own is too old, where to get it from.

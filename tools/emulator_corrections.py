@@ -101,13 +101,13 @@ REMAINDERS = [
 ]
 
 # RDNA's and CDNA's buffer instructions, range checking of raw buffers: what is out of range is offset + bytes > NumRecords
-# - SGPR offset, where offset is the sum of those of the instruction and of the VGPR (AMD's words on OOB_SELECT = 3:
+# - SGPR offset, where offset is the sum of the instruction's and the VGPR's (AMD's words on OOB_SELECT = 3:
 # ROCm/rocMLIR, pull request 678; that the difference does not fall below 0: llvm/llvm-project, 169230). The emulator leaves
 # the SGPR's offset out. rocBLAS's products of f32 on gfx1100 rely on it at the edge of a matrix:
 #   buffer_load_b32 v41, v37, s[8:11], s31 offen      reads behind the matrix, and not 0
 BUFFERS = [Correction("amd_emulator/wave_runner.c", "o + step <= records;", "o + step + soffset <= records;")]
 
-# Vega ISA, "Sub-Dword Addressing (SDWA)": SRC0_NEG, SRC0_ABS and those of SRC1 negate a float operand and take its size, after a
+# Vega ISA, "Sub-Dword Addressing (SDWA)": SRC0_NEG, SRC0_ABS and SRC1's negate a float operand and take its size, after a
 # part of the register was selected. GFX9 has the encoding, CDNA 3 and 4 among it. The emulator leaves these bits out.
 #   v_mov_b32 v6, 0x3c000000; v_cvt_f32_f16_sdwa v12, -v6 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:WORD_1      gives 1
 MODIFIERS = [
@@ -126,7 +126,7 @@ MODIFIERS = [
 ]
 
 # Nothing is wrong with these, but a program that runs a few hundred kernels spends nearly all of its time here: forms of
-# instructions are looked for one after another and translated again by each program (tools/emulator_translations.py does
+# instructions are looked for in sequence and translated again by each program (tools/emulator_translations.py does
 # it otherwise), and classes of instructions are tried field by field, where their fixed bits in the first word decide.
 TRANSLATIONS = "test/mockgpu/amd/translations.py"
 SPEED = [

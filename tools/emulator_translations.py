@@ -4,7 +4,7 @@ Is in the corrected copy of the checkout (tools/emulator_corrections.py) as test
 an instruction whose numbers of registers are left open. The emulator makes a C function of each, which takes it a tenth
 of a second even where the compiler's part is cached, and compares every instruction with all of them. Here a form is
 looked up by its fixed bits, and its machine code is a file in a folder next to this one, for all programs that run on
-emulated cards, one after another or together.
+emulated cards, in sequence or together.
 """
 import hashlib
 import os
@@ -32,8 +32,8 @@ def _folder():
 
 
 class Forms:
-    """kind, an instruction's class and size, and the mask of its fixed bits -> these bits -> (program, runtime), of which
-    callers use program.arg.globals and runtime.addr; or what load() makes them of."""
+    """kind, an instruction's class and size, and the mask of its fixed bits -> these bits -> (program, runtime):
+    callers use program.arg.globals and runtime.addr; or the input of load()."""
 
     def __init__(self, load):
         self.load = load

@@ -39,7 +39,7 @@ ABOVE = {"src/models/config/": ("src/models/weights/", "src/models/llm/", "src/m
          "src/models/llm/": ("src/models/encoder/",)}
 
 # The module that each public header belongs to: include/gabbro/ops/reduce.h to ops, and the headers that users name first
-# to the highest module that they include. Where none is named, the top of the ladder.
+# to the highest module that they include. Without a name: the top of the ladder.
 PUBLIC_HEADERS = {"dtype.h": "base", "quant_traits.h": "base", "backend_abi.h": "base", "error.h": "base", "sampling_options.h": "base",
                   "file_faults.h": "base", "device.h": "backend", "tensor.h": "plan", "ops.h": "ops", "nn.h": "nn", "optim.h": "train",
                   "llm.h": "engine", "image.h": "engine", "gabbro.h": "engine"}

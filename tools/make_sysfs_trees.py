@@ -3,7 +3,7 @@
 
     make_sysfs_trees.py [FOLDER]
 
-Each is described here by the cards it has; the values are those of the kernel's documentation and of AMD's published
+Each is described here by the cards it has; the values are from the kernel's documentation and AMD's published
 data sheets (compute units, memory, PCI ids). tools/record_sysfs records a real machine in the same form.
 """
 import pathlib

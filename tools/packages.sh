@@ -1,5 +1,5 @@
 # The distribution packages that Gabbro needs, and how to install them. Sourced by ./quickstart, ./test and .ci/run.
-# Names are those of Debian 12 and Ubuntu 24.04.
+# Names are from Debian 12 and Ubuntu 24.04.
 # shellcheck shell=bash
 # shellcheck disable=SC2034  # the lists are used by those who source this file
 
@@ -23,7 +23,7 @@ fail() {  # MESSAGE HINT
 
 say() { printf '== %s\n' "$*" >&2; }
 
-# Prints those of the named packages that are not installed.
+# Prints the named packages that are not installed.
 missing_packages() {
   local package status
   for package in "$@"; do
