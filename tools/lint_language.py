@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Checks the language of code and documents: standard terms, American spelling, comments that begin with a noun.
+"""Checks the language of code and documents: standard terms, American spelling, and sentences.
 
     lint_language.py [--root ROOT] [--count] [PATH]...
 
-Prints one line per finding, `file:line: "words": use ...`, and exits 1 when there is one. The terms are those of
-docs/words.md. Checks the whole tree, or the named files and folders. Fixtures, which other programs wrote, are not
-checked.
+Prints one line per finding, `file:line: "words": use ...`, and exits 1 when there is one. docs/words.md has the terms.
+A comment or message is a sentence with its subject first, or a noun phrase: SENTENCES and BEGINNINGS list what it is not.
+Files that do not follow the rule of sentences yet are in tools/sentences_to_rewrite.txt, which only gets shorter. Checks the
+whole tree, or the named files and folders. Fixtures, which other programs wrote, are not checked.
 """
 import argparse
 import pathlib
@@ -22,6 +23,10 @@ PAGES = {".md"}
 FIXTURES = re.compile(r"^tests/(data/|fuzz/corpus/|.*/fixtures/)|^LICENSE$|/requirements\.txt$|array_api_skips\.txt$|\.json$")
 # The linter, its test, and the glossary name the words that they refuse.
 NAMES_THE_WORDS = {"tools/lint_language.py", "tests/lint/lint_language_test.py"}
+# Files with sentences to rewrite, one a line. None is in one of the folders.
+TO_REWRITE = "tools/sentences_to_rewrite.txt"
+REWRITTEN = ("include/", "kernels/linear/", "src/models/weights/", "docs/guides/")
+JOURNAL = re.compile(r"^docs/journal/")
 
 # A phrase of comments, messages and documents, and the standard term. Ordinary uses are left out of each pattern.
 PHRASES = [
@@ -70,6 +75,20 @@ FIXED_SPELLINGS = re.compile(r'"cancelled"|"quantisation"|`quantisation`')
 
 RELATIVE = re.compile(r"^(?:What|Of|Where|Whoever|Who|Whose|Which)\b(?!.*\?\s*$)")
 
+# Phrases of comments, messages and documents that hide the subject, and what to do.
+SENTENCES = [
+    (r"\bwhat (?:it|they) (?:is|are|has|have|does|do)\b", "name the thing"),
+    (r"\bof which\b|\bthose of\b", "repeat the noun"),
+    (r"\bwhere there (?:is one|(?:is|are) none)\b", "if, without, or `null: none`"),
+    (r"(?<!there )\b(?:is|are|was|were) no (?!longer|more\b|less|larger|smaller|later|earlier|better|worse)\w+", "is not a ..."),
+    (r"\bas (?:it is|they are)\b(?! (?:used|called|given|read|written|done|made|in|on|stored|loaded))", "unchanged"),
+    (r"\bone after (?:the other|another)\b", "in sequence, consecutive"),
+]
+# Beginnings of a comment, or of a sentence in one.
+BEGINNINGS = re.compile(r"(?:By|Of|And of|The same|Those|In which|Where|What|Who|Whose|Which|Whoever)\b(?!.*\?\s*$)")
+_SENTENCES = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in SENTENCES]
+_CAMEL_CASE = re.compile(r"\b\w*[a-z0-9][A-Z]\w*")
+
 _PATTERNS = [(re.compile(pattern, re.IGNORECASE), term) for pattern, term in PHRASES]
 _STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 
@@ -99,6 +118,29 @@ def opens_with_relative_clause(lines, number, suffix):
     return True
 
 
+def continues(lines, number):
+    """Whether the comment in a line goes on from the line before."""
+    line, before = lines[number].strip(), lines[number - 1].strip() if number > 0 else ""
+    return (line.startswith(("//", "#")) and before.startswith(("//", "#")) and len(before.lstrip("/# ")) > 0
+            and not before.startswith(("#include", "#pragma", "#!")))
+
+
+def lint_sentences(path, lines, report):
+    suffix = pathlib.PurePosixPath(path).suffix
+    for number, line in enumerate(lines):
+        for pattern, advice in _SENTENCES:
+            match = pattern.search(line)
+            if match:
+                report(path, number + 1, f'"{match[0]}": {advice}')
+        comment = comment_of(line, suffix) if suffix not in PAGES else None
+        if comment is None:
+            continue
+        for i, sentence in enumerate(re.split(r"(?<=\.)\s+", comment)):
+            match = BEGINNINGS.match(sentence)
+            if match and (i > 0 or not (continues(lines, number) or RELATIVE.match(sentence))):
+                report(path, number + 1, f'"{match[0]} ...": begin with the subject')
+
+
 def lint_file(path, text, report):
     suffix = pathlib.PurePosixPath(path).suffix
     lines = text.split("\n")
@@ -110,6 +152,11 @@ def lint_file(path, text, report):
             match = pattern.search(line)
             if match:
                 report(path, number + 1, f'"{match[0]}": {term}')
+        for name in set(_CAMEL_CASE.findall(line)) if suffix in CODE or suffix == ".py" else ():
+            words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+            for pattern, term in _PATTERNS:
+                if pattern.search(words) and not pattern.search(name):
+                    report(path, number + 1, f'"{name}": {term}')
         if suffix not in PAGES and opens_with_relative_clause(lines, number, suffix):
             report(path, number + 1, f'"{comment_of(line, suffix).split()[0]} ...": a comment begins with a noun or a verb')
 
@@ -127,11 +174,25 @@ def files_of(root, names):
 def lint(root, names=None):
     """All findings as (file, line, what). `names` are files and folders below `root`; None: the whole tree."""
     findings = []
+    to_rewrite = (root / TO_REWRITE).read_text(encoding="utf-8").split() if (root / TO_REWRITE).is_file() else []
+    checked = set()
     for file, path in files_of(root, names):
         try:
-            lint_file(path, file.read_text(encoding="utf-8"), lambda *finding: findings.append(finding))
+            text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue  # tools/lint_layers.py reports it
+        lint_file(path, text, lambda *finding: findings.append(finding))
+        if JOURNAL.match(path):
+            continue
+        sentences = []
+        lint_sentences(path, text.split("\n"), lambda *finding: sentences.append(finding))
+        checked.add(path)
+        if path not in to_rewrite or path.startswith(REWRITTEN):
+            findings += sentences
+        elif not sentences:
+            findings.append((path, 1, f"has no sentences to rewrite: take it off {TO_REWRITE}"))
+    if names is None:
+        findings += [(TO_REWRITE, 1, f"{path} is not checked: take it off the list") for path in to_rewrite if path not in checked]
     return findings
 
 
