@@ -279,6 +279,7 @@ void add_bench(Command root) {
   bench.requires_subcommand();
   add_bench_ops(bench);
   add_bench_io(bench);
+  add_bench_serve(bench);
   Command command = bench.subcommand("llm", "Measure prompt processing and generation of a language model");
   const auto o = std::make_shared<LlmBenchOptions>();
   Option model = add_model(command, o->model).optional();

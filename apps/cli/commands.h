@@ -25,6 +25,7 @@ void add_imatrix(Command root);
 void add_bench(Command root);
 void add_bench_io(Command bench);  // below `bench`
 void add_bench_ops(Command bench);
+void add_bench_serve(Command bench);
 void add_testgen(Command root);
 void add_tune(Command root);
 void add_fit(Command root);

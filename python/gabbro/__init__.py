@@ -9,7 +9,7 @@
 import math as _math
 import os as _os
 
-from . import _core, backend, llm, nn, optim
+from . import _core, backend, llm, nn, optim, server
 from ._core import *  # noqa: F403
 from ._core import DeviceError as DeviceError
 from ._core import bool_ as bool
@@ -75,6 +75,7 @@ __all__ = [
     "result_type",
     "save_state",
     "searchsorted",
+    "server",
     "signbit",
     "unique_all",
     "unique_counts",

@@ -2,6 +2,7 @@
 
 #include <curl/curl.h>
 
+#include <algorithm>
 #include <charconv>
 #include <exception>
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr size_t kMostHeaderBytes = 256 << 10;
 constexpr size_t kMostDroppedBytes = size_t{1} << 20;  // of an error's page, which no one reads
+constexpr size_t kMostErrorBytes = 4 << 10;
 constexpr long kConnectSeconds = 20, kSlowestBytes = 1024;
 
 struct Curl {
@@ -81,6 +83,9 @@ size_t on_body(char* data, size_t, size_t size, void* user) {
       exchange.sink(exchange.response, std::as_bytes(std::span(data, size)));
     } else if ((exchange.dropped_bytes += size) > kMostDroppedBytes) {
       return 0;
+    } else {
+      std::string& body = exchange.response.error_body;
+      body.append(data, std::min(size, kMostErrorBytes - body.size()));
     }
     return size;
   } catch (...) {
@@ -139,7 +144,10 @@ struct HttpClient::State {
 HttpClient::HttpClient(const std::atomic<bool>& stop) : state_(std::make_unique<State>(stop)) {}
 HttpClient::~HttpClient() = default;
 
-HttpResponse HttpClient::get(const HttpRequest& request, const BodySink& sink) {
+HttpResponse HttpClient::get(const HttpRequest& request, const BodySink& sink) { return perform(request, false, sink); }
+HttpResponse HttpClient::post(const HttpRequest& request, const BodySink& sink) { return perform(request, true, sink); }
+
+HttpResponse HttpClient::perform(const HttpRequest& request, bool posts, const BodySink& sink) {
   const std::string host = origin(request.url);
   if (!host.starts_with("https://") && !host.starts_with("http://"))
     throw HttpError(HttpError::Kind::kFatal, fmt::format("{}: is not an http address", quote(request.url)));
@@ -149,6 +157,7 @@ HttpResponse HttpClient::get(const HttpRequest& request, const BodySink& sink) {
   char detail[CURL_ERROR_SIZE] = "";
   curl_slist* list = c.append(nullptr, "Accept-Encoding: identity");
   if (!request.token.empty()) list = c.append(list, fmt::format("Authorization: Bearer {}", request.token).c_str());
+  if (posts) list = c.append(c.append(list, "Content-Type: application/json"), "Expect:");  // no wait for 100 Continue
   const std::unique_ptr<curl_slist, decltype(c.free_list)> headers(list, c.free_list);
   const std::string bundle = certificates();
   c.reset(handle);  // keeps connections
@@ -171,6 +180,11 @@ HttpResponse HttpClient::get(const HttpRequest& request, const BodySink& sink) {
   c.setopt(handle, CURLOPT_XFERINFOFUNCTION, on_progress);
   c.setopt(handle, CURLOPT_XFERINFODATA, &exchange);
   if (!bundle.empty()) c.setopt(handle, CURLOPT_CAINFO, bundle.c_str());
+  if (posts) {
+    c.setopt(handle, CURLOPT_POST, 1L);
+    c.setopt(handle, CURLOPT_POSTFIELDS, request.json.data());
+    c.setopt(handle, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.json.size()));
+  }
   std::string range;
   if (request.range) {
     range = fmt::format("{}-{}", request.range->begin, request.range->end - 1);

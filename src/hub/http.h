@@ -47,13 +47,15 @@ struct HttpRequest {
   std::string url;                 // http or https
   std::string token;               // sent in Authorization; empty: none
   std::optional<ByteRange> range;  // empty: everything
-  long stall_seconds = 30;         // less than 1 KiB/s for this time is an error
+  long stall_seconds = 30;         // less than 1 KiB/s for this time is an error; 0: no limit
   long most_seconds = 0;           // of the whole request; 0: no limit
+  std::string json{};              // the body of post()
 };
 
 struct HttpResponse {
   long status = 0;
   std::map<std::string, std::string> headers;  // names in lower case
+  std::string error_body;                      // of another status than 200 and 206: its first 4 KiB
   std::string header(const std::string& name) const;
   bool is_redirect() const { return status >= 300 && status < 400 && headers.contains("location"); }
 };
@@ -70,11 +72,15 @@ class HttpClient {
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  // One request; redirects are not followed, and the bodies of other statuses than 200 and 206 are dropped. The
+  // One request; redirects are not followed, and `sink` gets no bodies of other statuses than 200 and 206. The
   // connection stays open for the next request. Throws HttpError where there is no whole answer.
   HttpResponse get(const HttpRequest& request, const BodySink& sink);
+  // The same with the method POST, and the body request.json.
+  HttpResponse post(const HttpRequest& request, const BodySink& sink);
 
  private:
+  HttpResponse perform(const HttpRequest& request, bool posts, const BodySink& sink);
+
   struct State;
   std::unique_ptr<State> state_;
 };
