@@ -1,4 +1,4 @@
-// Requests for `bench serve`: what is asked, and when it is sent. The same seed gives the same requests.
+// Requests for `bench serve`: what is asked, and when it is sent. A seed gives the same requests each time.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct LoadShape {
   std::string name;
   double prompt, prompt_spread;  // spread: the standard deviation of the logarithm
   double answer, answer_spread;
-  int shared;  // words that all prompts begin with, as those of an agent do
+  int shared;  // words that all prompts begin with, as an agent's prompts do
 };
 
 // "chat", "rag", "agent", "code".

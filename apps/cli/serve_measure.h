@@ -21,7 +21,7 @@ struct MeasureOptions {
   int64_t requests = 0;  // at most; 0: no bound
   int warmup = 0;        // requests before, which are not counted
   uint64_t seed = 1;
-  ChatRequest request{};  // its prompt and answer_tokens are those of the load
+  ChatRequest request{};  // prompt and answer_tokens are set by the load
 };
 
 struct Measured {

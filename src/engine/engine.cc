@@ -1,4 +1,6 @@
 // Loading: a file becomes an Engine.
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <filesystem>
 

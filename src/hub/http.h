@@ -75,7 +75,7 @@ class HttpClient {
   // One request; redirects are not followed, and `sink` gets no bodies of other statuses than 200 and 206. The
   // connection stays open for the next request. Throws HttpError where there is no whole answer.
   HttpResponse get(const HttpRequest& request, const BodySink& sink);
-  // The same with the method POST, and the body request.json.
+  // As above, with the method POST and the body request.json.
   HttpResponse post(const HttpRequest& request, const BodySink& sink);
 
  private:

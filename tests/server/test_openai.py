@@ -241,7 +241,7 @@ HALF = math.log(0.5)
 
 class Scores(TestCase):
     def row(self, text, top):
-        """The score of a scripted token: its first byte's, and those of the bytes after it."""
+        """The score of a scripted token: its first byte's, and the scores of the bytes after it."""
         byte = text[0] if isinstance(text, list) else text.encode()[0]
         rows = [{"token": chr(b) if b < 128 else "\ufffd", "logprob": HALF * (i + 1), "bytes": [b]} for i, b in enumerate(range(byte, byte + max(top, 1)))]
         return {**rows[0], "top_logprobs": rows[:top]}

@@ -81,7 +81,7 @@ class File {
 constexpr int64_t kPageOrder = 20'000'000;  // nanoseconds: more than noting the use of a page takes
 
 bool set_used(const std::string& path, int64_t page) {
-  // Of one text the last pages go first: without those before them they are of no use.
+  // The last pages of a text go first: they are of no use without the pages before them.
   struct timespec now = {};
   ::clock_gettime(CLOCK_REALTIME, &now);
   const int64_t nanoseconds = now.tv_sec * 1'000'000'000 + now.tv_nsec - page * kPageOrder;

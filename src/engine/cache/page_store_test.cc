@@ -74,7 +74,7 @@ TEST_F(PageStores, OtherTokensTreesAndModelsHaveTheirOwn) {
   EXPECT_FALSE(store->read({"", some_tokens(2)}));
   EXPECT_FALSE(store->read({"", some_tokens(1, 2)}));
   EXPECT_FALSE(open("another")->read({"", tokens_}));
-  // Under the name of the page, too: the name is no proof.
+  // Under the name of the page, too: the name proves nothing.
   const fs::path file = files().front();
   const auto other = open("another");
   other->write({"", tokens_}, some_bytes(2));

@@ -6,7 +6,7 @@
 
 namespace gabbro::streaming {
 
-// Lines "<link> <bytes per second> <time>"; others, and those of yesterday, are passed over: disks have busy hours.
+// Lines "<link> <bytes per second> <time>"; other lines, and yesterday's, are passed over: disks have busy hours.
 class LinkCache {
  public:
   LinkCache();

@@ -61,7 +61,7 @@ class PartPacker {
 double small_evaluations(Device& device);
 
 // Bytes per second, as the device has them, of products with one token and a matrix that no cache of a GPU holds. The
-// steps are enqueued without a wait in between, as those of a pass are. Throws if the device has no room for it.
+// steps are enqueued without a wait in between, as a pass does it. Throws if the device has no room for it.
 double gpu_multiply_speed(Device& device, DType dtype);
 
 // Layers per second whose operations are all small: their launches, and kernels that are too short to fill the device.

@@ -38,7 +38,7 @@ class AnswerWriter {
   virtual ~AnswerWriter() = default;
   // Bytes of a stream for the client, or nothing.
   virtual std::string begin() { return {}; }
-  // `scores` are those of tokens of this text and of those before it that were not passed yet.
+  // `scores` belong to tokens of this text, and to earlier tokens that were not passed yet.
   virtual std::string text(size_t choice, const AnswerPiece& piece, std::span<const TokenScore> scores) = 0;
   virtual std::string finished(size_t choice, const Choice& result, std::span<const TokenScore> scores) = 0;
   virtual std::string end(const std::vector<Choice>& choices, const AnswerTotals& totals) = 0;

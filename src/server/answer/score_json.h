@@ -13,7 +13,7 @@ class Tokenizer;  // src/text/tokenizer.h
 namespace gabbro::server {
 
 // [{"token", "logprob", "bytes", "top_logprobs": [{"token", "logprob", "bytes"}]}], as chat of OpenAI and Ollama have
-// it. "bytes" are those of the token, which may end within a character; "token" has U+FFFD there.
+// it. "bytes" are the token's, which may end within a character; "token" has U+FFFD there.
 Json token_scores(const text::Tokenizer& tokenizer, std::span<const TokenScore> scores);
 
 // {"tokens", "token_logprobs", "top_logprobs", "text_offset"} of OpenAI's completions. A token that is not UTF-8 is

@@ -83,7 +83,7 @@ class Browser:
         element.clear()
         element.send_keys(text)
 
-    # Keys go to the element that has the focus, as those of a person.
+    # Keys go to the element that has the focus, as a person's do.
     def keys(self, *keys):
         self.driver.switch_to.active_element.send_keys(*keys)
 
@@ -117,7 +117,7 @@ class Browser:
         return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
 
     def complaints(self):
-        """Errors of the console, with those of the content policy."""
+        """Errors of the console, and of the content policy."""
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
 
     def axe(self):
