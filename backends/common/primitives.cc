@@ -72,7 +72,7 @@ bool is_iota(const KernelRequest& request) {
 bool is_concat(const KernelRequest& request, int& axis) {
   if (request.input_count < 1 || !has_operands(request, request.input_count, 1)) return false;
   const TensorView& y = request.outputs[0];
-  const int64_t given = integer_attribute(request, "axis", 0), along = given < 0 ? given + y.rank : given;
+  const int64_t along = integer_attribute(request, "axis", 0);
   if (along < 0 || along >= y.rank || is_quantized(y.dtype) || !is_contiguous(y)) return false;
   int64_t extent = 0;
   for (int i = 0; i < request.input_count; ++i) {

@@ -65,8 +65,6 @@ std::unique_ptr<Kernel> make_softmax(const abi::KernelRequest& request, const Ma
   if (!is_plain(x, x.dtype) || x.rank < 1 || !is_contiguous(x) || x.shape[x.rank - 1] < 1) return nullptr;
   if (!same_shape(x, y) || !is_plain(y, x.dtype) || x.shape[x.rank - 1] > std::numeric_limits<i32>::max())
     return nullptr;
-  const int64_t last = x.rank - 1, axis = integer_attribute(request, "axis", last);
-  if (axis != last && axis != -1) return nullptr;
   return std::make_unique<Softmax>(request, context);
 }
 

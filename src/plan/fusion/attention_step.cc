@@ -7,13 +7,28 @@
 namespace gabbro {
 namespace {
 
-const Op kAttentionStep = {.name = "attention_step", .in_place = {5, 6, 9, 10}, .first_in_place = 1};
+// Operands of rope_kv_write, attention_step and attention (docs/design/fused_ops.md).
+struct RopeKvIn {
+  enum : int { kQ, kK, kV, kPositions, kFrequencies, kKeys, kValues, kPageTable, kSequence, kKeyScale, kValueScale };
+};
+struct RopeKvOut {
+  enum : int { kQ, kKeys, kValues, kScales };
+};
+struct AttentionIn {
+  enum : int { kQ };
+};
+
+const Op kAttentionStep = {.name = "attention_step",
+                           .in_place = {RopeKvIn::kKeys, RopeKvIn::kValues, RopeKvIn::kKeyScale, RopeKvIn::kValueScale},
+                           .first_in_place = RopeKvOut::kKeys};
 
 // Inputs of the attention that belongs to `write`.
 std::vector<int> inputs_after(const Instruction& write) {
-  std::vector<int> inputs = {write.outputs[0], write.outputs[1], write.outputs[2],
-                             write.inputs[7],  write.inputs[8],  write.inputs[3]};
-  inputs.insert(inputs.end(), write.outputs.begin() + 3, write.outputs.end());
+  using In = RopeKvIn;
+  using Out = RopeKvOut;
+  std::vector<int> inputs = {write.outputs[Out::kQ],       write.outputs[Out::kKeys],   write.outputs[Out::kValues],
+                             write.inputs[In::kPageTable], write.inputs[In::kSequence], write.inputs[In::kPositions]};
+  inputs.insert(inputs.end(), write.outputs.begin() + Out::kScales, write.outputs.end());
   return inputs;
 }
 
@@ -24,10 +39,11 @@ void fuse_attention_step(Program& program, const HasKernel& has_kernel) {
   for (int index = 0; index < static_cast<int>(program.instructions.size()); ++index) {
     const Instruction attention = program.instructions[index];
     if (attention.op != &kAttention) continue;
-    const int writer = flow.only_producer(attention.inputs[0], kRopeKvWrite);
+    const int writer = flow.only_producer(attention.inputs[AttentionIn::kQ], kRopeKvWrite);
     if (writer == DataFlow::kNone) continue;
     const Instruction write = program.instructions[writer];
-    if (program.values[write.inputs[0]].shape[0] != 1 && attention.attributes.integer("separate") == 0) continue;
+    if (program.values[write.inputs[RopeKvIn::kQ]].shape[0] != 1 && attention.attributes.integer("separate") == 0)
+      continue;
     // Another reader of the cache might run before the attention.
     const auto read_here_alone = [&](int value) { return flow.users(value).size() == 1; };
     if (attention.inputs != inputs_after(write) || !std::ranges::all_of(write.outputs, read_here_alone)) continue;
@@ -35,7 +51,7 @@ void fuse_attention_step(Program& program, const HasKernel& has_kernel) {
     Instruction fused{.op = &kAttentionStep, .attributes = write.attributes, .inputs = write.inputs, .outputs = {}};
     for (const auto& [name, value] : attention.attributes.entries()) fused.attributes.set(name, value);
     fused.outputs = write.outputs;
-    fused.outputs[0] = attention.outputs[0];
+    fused.outputs[RopeKvOut::kQ] = attention.outputs[0];
     if (!has_kernel(program, fused)) continue;
     const int removed[] = {writer, index};
     replace(program, index, removed, std::move(fused));

@@ -81,9 +81,6 @@ KernelPointer make_softmax(const abi::KernelRequest& request, const MakeContext&
   if (!has_operands(request, 1, 1)) return nullptr;
   const abi::TensorView& x = request.inputs[0];
   if (!is_plain(x, x.dtype) || x.rank < 1 || !is_contiguous(x)) return nullptr;
-  if (integer_attribute(request, "axis", x.rank - 1) != x.rank - 1 && integer_attribute(request, "axis", -1) != -1) {
-    return nullptr;
-  }
   if (!same_shape(x, request.outputs[0]) || !is_plain(request.outputs[0], x.dtype)) return nullptr;
   return with_element(
       x.dtype, [&]<class T>() -> KernelPointer { return std::make_unique<Softmax<T>>(request, x, context.workers); });
