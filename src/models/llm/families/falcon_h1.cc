@@ -1,9 +1,8 @@
 // Falcon H1: layers in which attention and Mamba 2 read the same stream, with factors on what matrices get and give.
 #include <fmt/format.h>
 
-#include "src/models/llm/decoder.h"
+#include "src/models/llm/mixer_family.h"
 #include "src/models/llm/mixers/state_space.h"
-#include "src/models/llm/registry.h"
 
 namespace gabbro::llm::falcon_h1 {
 namespace {
@@ -108,16 +107,11 @@ Config read_config(const Checkpoint& checkpoint) {
   return config;
 }
 
-std::unique_ptr<LanguageModel> build(const Checkpoint& checkpoint, WeightSource& weights, int64_t context) {
-  const Config config = read_config(checkpoint);
-  return std::make_unique<Decoder>(config.decoder, checkpoint, weights, context,
-                                   [&](const MixerPlace& at) -> std::unique_ptr<TokenMixer> {
-                                     return std::make_unique<AttentionAndStates>(config, at);
-                                   });
+std::unique_ptr<TokenMixer> make_mixer(const Config& config, const MixerPlace& at) {
+  return std::make_unique<AttentionAndStates>(config, at);
 }
 
-void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
-  const Config config = read_config(checkpoint);
+void write_fields(const Config& config, const Checkpoint& checkpoint, GgufFields& fields) {
   if (config.sizes.gate_last && has_weight(kNames, checkpoint, "blk.0.ssm_norm.weight"))
     ConfigReader(checkpoint).refuse({nullptr, "mamba_norm_before_gate"}, "is true, which GGUF files cannot say");
   write_decoder_fields(config.decoder, fields);
@@ -127,12 +121,6 @@ void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
 }  // namespace
 
 extern const Family kFalconH1;
-const Family kFalconH1 = {
-    .architectures = kArchitectures,
-    .names = kNames,
-    .read_shape = [](const Checkpoint& checkpoint) { return read_config(checkpoint).decoder.shape; },
-    .build = build,
-    .write_fields = write_fields,
-};
+const Family kFalconH1 = mixer_family<read_config, make_mixer, write_fields>(kArchitectures, kNames);
 
 }  // namespace gabbro::llm::falcon_h1

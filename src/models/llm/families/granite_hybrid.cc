@@ -4,10 +4,9 @@
 
 #include <algorithm>
 
-#include "src/models/llm/decoder.h"
 #include "src/models/llm/granite_factors.h"
+#include "src/models/llm/mixer_family.h"
 #include "src/models/llm/mixers/state_space.h"
-#include "src/models/llm/registry.h"
 
 namespace gabbro::llm::granite_hybrid {
 namespace {
@@ -97,17 +96,12 @@ Config read_config(const Checkpoint& checkpoint) {
   return config;
 }
 
-std::unique_ptr<LanguageModel> build(const Checkpoint& checkpoint, WeightSource& weights, int64_t context) {
-  const Config config = read_config(checkpoint);
-  const auto mixer = [&](const MixerPlace& at) -> std::unique_ptr<TokenMixer> {
-    if (config.attends[static_cast<size_t>(at.layer)]) return nullptr;
-    return std::make_unique<Mamba2>(config.decoder, config.sizes, at.weights, at.prefix);
-  };
-  return std::make_unique<Decoder>(config.decoder, checkpoint, weights, context, mixer);
+std::unique_ptr<TokenMixer> make_mixer(const Config& config, const MixerPlace& at) {
+  if (config.attends[static_cast<size_t>(at.layer)]) return nullptr;
+  return std::make_unique<Mamba2>(config.decoder, config.sizes, at.weights, at.prefix);
 }
 
-void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
-  const Config config = read_config(checkpoint);
+void write_fields(const Config& config, const Checkpoint&, GgufFields& fields) {
   fields.set_kv_heads(config.attends, config.decoder.shape.kv_heads);
   write_decoder_fields(config.decoder, fields);
   write_state_space(config.sizes, fields);
@@ -117,12 +111,6 @@ void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
 }  // namespace
 
 extern const Family kGraniteHybrid;
-const Family kGraniteHybrid = {
-    .architectures = kArchitectures,
-    .names = kNames,
-    .read_shape = [](const Checkpoint& checkpoint) { return read_config(checkpoint).decoder.shape; },
-    .build = build,
-    .write_fields = write_fields,
-};
+const Family kGraniteHybrid = mixer_family<read_config, make_mixer, write_fields>(kArchitectures, kNames);
 
 }  // namespace gabbro::llm::granite_hybrid

@@ -2,9 +2,8 @@
 // queries and keys.
 #include <fmt/format.h>
 
-#include "src/models/llm/decoder.h"
+#include "src/models/llm/mixer_family.h"
 #include "src/models/llm/mixers/short_conv.h"
-#include "src/models/llm/registry.h"
 
 namespace gabbro::llm::lfm2 {
 namespace {
@@ -98,34 +97,21 @@ Config read_config(const Checkpoint& checkpoint) {
   return config;
 }
 
-std::unique_ptr<LanguageModel> build(const Checkpoint& checkpoint, WeightSource& weights, int64_t context) {
-  const Config config = read_config(checkpoint);
-  const auto mixer = [&](const MixerPlace& at) -> std::unique_ptr<TokenMixer> {
-    if (config.attends[static_cast<size_t>(at.layer)]) return nullptr;
-    return std::make_unique<ShortConv>(config.decoder, config.taps, at.weights, at.prefix);
-  };
-  return std::make_unique<Decoder>(config.decoder, checkpoint, weights, context, mixer);
+std::unique_ptr<TokenMixer> make_mixer(const Config& config, const MixerPlace& at) {
+  if (config.attends[static_cast<size_t>(at.layer)]) return nullptr;
+  return std::make_unique<ShortConv>(config.decoder, config.taps, at.weights, at.prefix);
 }
 
-void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
-  const Config config = read_config(checkpoint);
+void write_fields(const Config& config, const Checkpoint&, GgufFields& fields) {
   fields.set_kv_heads(config.attends, config.decoder.shape.kv_heads);
   write_decoder_fields(config.decoder, fields);
   fields.size("shortconv.l_cache", config.taps);
 }
 
-constexpr Family family(std::span<const std::string_view> architectures) {
-  return {.architectures = architectures,
-          .names = kNames,
-          .read_shape = [](const Checkpoint& checkpoint) { return read_config(checkpoint).decoder.shape; },
-          .build = build,
-          .write_fields = write_fields};
-}
-
 }  // namespace
 
 extern const Family kLfm2, kLfm2Moe;
-const Family kLfm2 = family(kDense);
-const Family kLfm2Moe = family(kMixed);
+const Family kLfm2 = mixer_family<read_config, make_mixer, write_fields>(kDense, kNames);
+const Family kLfm2Moe = mixer_family<read_config, make_mixer, write_fields>(kMixed, kNames);
 
 }  // namespace gabbro::llm::lfm2

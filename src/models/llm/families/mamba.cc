@@ -3,9 +3,8 @@
 
 #include <limits>
 
-#include "src/models/llm/decoder.h"
+#include "src/models/llm/mixer_family.h"
 #include "src/models/llm/mixers/state_space.h"
-#include "src/models/llm/registry.h"
 
 namespace gabbro::llm::mamba {
 namespace {
@@ -34,7 +33,8 @@ struct Config {
   StateSpaceSizes sizes;
 };
 
-Config read_config(const Checkpoint& checkpoint, bool second) {
+template <bool second>
+Config read_config(const Checkpoint& checkpoint) {
   const ConfigReader fields(checkpoint);
   require_silu(fields, {nullptr, "hidden_act"});
   constexpr FieldName kInner{"ssm.inner_size", "intermediate_size"}, kRank{"ssm.time_step_rank", "time_step_rank"};
@@ -75,18 +75,13 @@ Config read_config(const Checkpoint& checkpoint, bool second) {
 }
 
 template <bool second>
-std::unique_ptr<LanguageModel> build(const Checkpoint& checkpoint, WeightSource& weights, int64_t context) {
-  const Config config = read_config(checkpoint, second);
-  const auto mixer = [&](const MixerPlace& at) -> std::unique_ptr<TokenMixer> {
-    if (second) return std::make_unique<Mamba2>(config.decoder, config.sizes, at.weights, at.prefix);
-    return std::make_unique<Mamba>(config.decoder, config.sizes, at.weights, at.prefix);
-  };
-  return std::make_unique<Decoder>(config.decoder, checkpoint, weights, context, mixer);
+std::unique_ptr<TokenMixer> make_mixer(const Config& config, const MixerPlace& at) {
+  if (second) return std::make_unique<Mamba2>(config.decoder, config.sizes, at.weights, at.prefix);
+  return std::make_unique<Mamba>(config.decoder, config.sizes, at.weights, at.prefix);
 }
 
 template <bool second>
-void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
-  const Config config = read_config(checkpoint, second);
+void write_fields(const Config& config, const Checkpoint&, GgufFields& fields) {
   const ModelShape& s = config.decoder.shape;
   fields.size("block_count", s.layers);
   fields.size("context_length", s.context_trained);
@@ -109,11 +104,7 @@ void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
 
 template <bool second>
 constexpr Family family(std::span<const std::string_view> architectures) {
-  return {.architectures = architectures,
-          .names = kTensors,
-          .read_shape = [](const Checkpoint& checkpoint) { return read_config(checkpoint, second).decoder.shape; },
-          .build = build<second>,
-          .write_fields = write_fields<second>};
+  return mixer_family<read_config<second>, make_mixer<second>, write_fields<second>>(architectures, kTensors);
 }
 
 }  // namespace

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 
-#include "src/models/llm/decoder.h"
+#include "src/models/llm/mixer_family.h"
 #include "src/models/llm/mixers/delta_net.h"
-#include "src/models/llm/registry.h"
 
 namespace gabbro::llm::qwen_next {
 namespace {
@@ -85,19 +84,13 @@ Config read_config(const Checkpoint& checkpoint) {
   return config;
 }
 
-template <bool apart>
-std::unique_ptr<LanguageModel> build(const Checkpoint& checkpoint, WeightSource& weights, int64_t context) {
-  const Config config = read_config<apart>(checkpoint);
-  const auto mixer = [&](const MixerPlace& at) -> std::unique_ptr<TokenMixer> {
-    if (config.attends[static_cast<size_t>(at.layer)]) return nullptr;
-    return std::make_unique<DeltaNet>(config.decoder, config.sizes, at.weights, at.prefix);
-  };
-  return std::make_unique<Decoder>(config.decoder, checkpoint, weights, context, mixer);
+std::unique_ptr<TokenMixer> make_mixer(const Config& config, const MixerPlace& at) {
+  if (config.attends[static_cast<size_t>(at.layer)]) return nullptr;
+  return std::make_unique<DeltaNet>(config.decoder, config.sizes, at.weights, at.prefix);
 }
 
 template <bool apart>
-void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
-  const Config config = read_config<apart>(checkpoint);
+void write_fields(const Config& config, const Checkpoint& checkpoint, GgufFields& fields) {
   write_decoder_fields(config.decoder, fields);
   write_delta_net(config.sizes, fields);
   // Early versions of llama.cpp know the interval alone.
@@ -118,11 +111,7 @@ void write_fields(const Checkpoint& checkpoint, GgufFields& fields) {
 
 template <bool apart>
 constexpr Family family(std::span<const std::string_view> architectures) {
-  return {.architectures = architectures,
-          .names = kNames,
-          .read_shape = [](const Checkpoint& checkpoint) { return read_config<apart>(checkpoint).decoder.shape; },
-          .build = build<apart>,
-          .write_fields = write_fields<apart>};
+  return mixer_family<read_config<apart>, make_mixer, write_fields<apart>>(architectures, kNames);
 }
 
 }  // namespace
