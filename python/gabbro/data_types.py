@@ -128,7 +128,7 @@ class finfo:
     def __init__(self, type: Any) -> None:
         dtype = type.dtype if isinstance(type, Tensor) else _core._dtype(type)
         if str(dtype) not in _EXPLICIT_BITS:
-            raise TypeError(f"[finfo] {dtype} is no floating-point dtype")
+            raise TypeError(f"[finfo] expected a floating-point dtype, got {dtype}")
         exponent, fraction = _EXPLICIT_BITS[str(dtype)]
         bias = 2 ** (exponent - 1) - 1
         largest = (2 - 2.0**-fraction) * 2.0**bias
@@ -165,7 +165,7 @@ class iinfo:
     def __init__(self, type: Any) -> None:
         dtype = type.dtype if isinstance(type, Tensor) else _core._dtype(type)
         if str(dtype) not in _SIGNED + _UNSIGNED:
-            raise TypeError(f"[iinfo] {dtype} is no integer dtype")
+            raise TypeError(f"[iinfo] expected an integer dtype, got {dtype}")
         bits = 8 * dtype.itemsize
         signed = str(dtype) in _SIGNED
         largest = 2 ** (bits - signed) - 1

@@ -36,8 +36,9 @@ void set_gradient(const Tensor& x, nb::handle value) {
   if (!needs_gradient(x) || !is_leaf(x)) throw bad_input("[grad] only a tensor that requires a gradient holds one");
   const Tensor gradient = operand("grad", value, x);
   if (gradient.spec() != x.spec() || gradient.device() != x.device()) {
-    throw bad_input("[grad] {} of shape {} is no gradient of {} of shape {}", dtype_public_name(gradient.dtype()),
-                    gradient.shape().to_string(), dtype_public_name(x.dtype()), x.shape().to_string());
+    throw bad_input("[grad] a gradient of {} and shape {} does not fit {} of shape {}",
+                    dtype_public_name(gradient.dtype()), gradient.shape().to_string(), dtype_public_name(x.dtype()),
+                    x.shape().to_string());
   }
   std::shared_ptr<Tensor>& held = x.state().history->gradient;
   if (!nb::isinstance<Tensor>(value)) {

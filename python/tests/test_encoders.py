@@ -42,7 +42,7 @@ def test_what_is_refused():
         model.encode("a " * 200, truncate=False)
     with pytest.raises(ValueError, match="no prompt 'query'"):
         model.encode("a", prompt_name="query")
-    with pytest.raises(ValueError, match="no reranker"):
+    with pytest.raises(ValueError, match="not a reranker"):
         model.rerank("a", ["b"])
     with pytest.raises(ValueError, match="not supported"):
         gb.llm.load_encoder(ENCODERS.parent / "families" / "llama", device="cpu")

@@ -237,7 +237,7 @@ void TextEncoder::State::require_reranker() const {
   if (facts.labels == 1 || answers) return;
   throw bad_input("{}: {}", facts.name,
                   facts.labels == 0
-                      ? "the model has no classifier, so it is no reranker"
+                      ? "the model has no classifier, so it is not a reranker"
                       : fmt::format("the classifier has {} labels, that of a reranker has one", facts.labels));
 }
 

@@ -86,7 +86,7 @@ class DatReader {
     const int32_t entries = number("number of entries");
     // Each takes 12 bytes at least.
     if (entries < 1 || static_cast<size_t>(entries) > bytes_.size() / 12)
-      throw bad_input("{}: no importance matrix: {} entries in {} bytes", path_, entries, bytes_.size());
+      throw bad_input("{}: not an importance matrix: {} entries in {} bytes", path_, entries, bytes_.size());
     for (int32_t i = 0; i < entries; ++i) {
       const std::string name = text();
       if (!matrix.entries.emplace(name, entry(name)).second)

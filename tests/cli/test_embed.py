@@ -219,7 +219,7 @@ class Rerank(TestCase):
         self.assertNotEqual({r["index"]: r["score"] for r in told}, scores)
 
     def test_what_is_refused(self):
-        self.fails(2, "rerank", ENCODERS / "bert", "q", "d", says="is no reranker")
+        self.fails(2, "rerank", ENCODERS / "bert", "q", "d", says="is not a reranker")
         self.fails(2, "rerank", ENCODERS / "bert_rerank", "q", "d " * 80, says="document 1")
         self.succeeds("rerank", ENCODERS / "bert_rerank", "q", "d " * 80, "--truncate")
 

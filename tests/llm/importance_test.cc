@@ -130,7 +130,7 @@ TEST(ImportanceFile, ThatIsWrongIsRefused) {
   const std::string whole = dat_file(4, {4, 8}, true);
   EXPECT_THAT(error_of_importance(dat_file(4, {4, NAN}, true)), HasSubstr("not numbers"));
   EXPECT_THAT(error_of_importance(dat_file(4, {4, -1}, true)), HasSubstr("not numbers"));
-  EXPECT_THAT(error_of_importance("text that is no importance matrix"), HasSubstr("no importance matrix"));
+  EXPECT_THAT(error_of_importance("text that is not a matrix"), HasSubstr("not an importance matrix"));
   for (size_t size = 1; size < whole.size(); ++size) {
     if (size == dat_file(4, {4, 8}, false).size() || size == whole.size() - 8) continue;  // these may end there
     EXPECT_NE(error_of_importance(whole.substr(0, size)), "(no error)") << size;

@@ -31,7 +31,7 @@ class Sequential(Module):
             return
         for module in modules:
             if not isinstance(module, Module):
-                raise TypeError(f"[sequential] {module!r} is no module")
+                raise TypeError(f"[sequential] expected a Module, got {module!r}")
             self.append(module)
 
     def append(self, module: Module) -> Sequential:

@@ -34,7 +34,7 @@ Json read_message(const Json& given, const std::string& path) {
   std::string role = fields.required_text("role");
   if (role == "developer") role = "system";
   if (role != "system" && role != "user" && role != "assistant" && role != "tool" && role != "function")
-    fields.refuse("role", fmt::format("'{}' is no role", role));
+    fields.refuse("role", fmt::format("'{}' is not a role", role));
   Json message = {{"role", role}};
   const Json* const content = fields.find("content");
   const Json* const calls = fields.array("tool_calls", kMostParts);

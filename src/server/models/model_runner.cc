@@ -98,7 +98,7 @@ ModelService& ModelRunner::generator() const {
 
 TextEncoder& ModelRunner::encoder() const {
   if (model_.encoder == nullptr)
-    throw ApiError(400, fmt::format("the model {} generates text, and is no text encoder", entry_.id),
+    throw ApiError(400, fmt::format("the model {} generates text and is not a text encoder", entry_.id),
                    "unsupported_model", "model");
   return *model_.encoder;
 }

@@ -54,7 +54,7 @@ std::optional<KeepAlive> read_keep_alive(Fields& fields, const char* name) {
   if (!given->is_string()) fields.refuse(name, fmt::format("expected a duration, got {}", kind_of(*given)));
   const auto seconds = parse_go_duration(given->get_ref<const std::string&>());
   if (!seconds)
-    fields.refuse(name, fmt::format("'{}' is no duration such as 5m", given->get_ref<const std::string&>()));
+    fields.refuse(name, fmt::format("'{}' is not a duration such as 5m", given->get_ref<const std::string&>()));
   return duration_of(*seconds);
 }
 
