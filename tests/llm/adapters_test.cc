@@ -1,4 +1,4 @@
-// LoRA adapters: logits against those of PEFT (tests/data/adapters, tests/reference/make_adapter_fixtures.py), applied,
+// LoRA adapters: logits against PEFT's (tests/data/adapters, tests/reference/make_adapter_fixtures.py), applied,
 // switched and merged, and what is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST(Adapters, OfLlamaCppAndOfPeftAreTheSameOnAnyFileOfTheModel) {
 }
 
 // Products with blocks round their inputs to 8 bits with a scale for 32 of them: by 2^-8 of the largest at most, and
-// each of the layers' products does so, one after another.
+// each of the layers' products does so, in sequence.
 constexpr double kRoundedInputs = 0x1p-5;
 
 // An adapter on weights in blocks gives what it gives on the same weights in f32: next to them, and merged.

@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Models, EveryBlockFormat, testing::ValuesIn(block_forma
                          [](const auto& instance) { return std::string(dtype_name(instance.param)); });
 
 // GPUs round activations to 8 bits: with a largest value of 2.5 deviations in each 32, by 2.5 / 127 / sqrt(12) = 0.6 %
-// of their deviation, in each of about five products one after the other: 1.3 %. The CPU rounds them to 14 bits.
+// of their deviation, in each of about five products in sequence: 1.3 %. The CPU rounds them to 14 bits.
 TEST_P(EveryBlockFormat, GivesTheLogitsOfItsDequantizedWeights) {
   const auto device = open_device("auto", {.threads = 2});
   const FileType pure{.number = 0, .name = "pure", .base = GetParam()};

@@ -1,5 +1,5 @@
 // A config.json by its configuration class: defaults, names, null, types, and rotary embeddings in the forms
-// that they have had. Expected values are those of transformers 5.24.
+// that they have had. Expected values come from transformers 5.24.
 #include "src/models/config/config_class.h"
 
 #include <gmock/gmock.h>
@@ -90,7 +90,7 @@ TEST(ConfigClass, HasRotaryEmbeddingsOfAllVersionsInOneForm) {
   EXPECT_EQ(base("mixtral", R"({"rope_scaling": {"type": "linear", "factor": 2.0}})"), 1e6F);
   EXPECT_EQ(base("gpt_neox", R"({"rotary_emb_base": 300, "rope_theta": 500})"), 300);
   EXPECT_EQ(number(read("gpt_neox", "{}"), "rope_parameters.partial_rotary_factor"), 0.25F);
-  EXPECT_EQ(base("apertus", R"({"rope_theta": 500.0})"), 12e6F);  // those of the class have one
+  EXPECT_EQ(base("apertus", R"({"rope_theta": 500.0})"), 12e6F);  // the class's parameters have one
   EXPECT_EQ(base("gpt_oss", R"({"rope_theta": 500.0})"), 500);
   EXPECT_EQ(read("gpt_oss", "{}").metadata().require_string("rope_parameters.rope_type"), "yarn");
   EXPECT_EQ(read("gpt_oss", R"({"rope_parameters": {}})").metadata().require_string("rope_parameters.rope_type"),

@@ -98,7 +98,7 @@ TEST_F(ConfigTensors, BiasesCountWhereTheFieldSaysSo) {
   EXPECT_EQ(logits(), plain);  // attention_bias is false
   config_["attention_bias"] = true;
   write();
-  EXPECT_THAT(refusal(), HasSubstr("q_proj.bias"));  // those of the others are missing
+  EXPECT_THAT(refusal(), HasSubstr("q_proj.bias"));  // the others' are missing
 }
 
 TEST_F(ConfigTensors, AHeadIsMissingWhereItIsNotTied) {

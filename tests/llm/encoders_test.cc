@@ -1,4 +1,4 @@
-// States, vectors and scores of a tiny encoder of each family against those of transformers (tests/data/encoders,
+// States, vectors and scores of a tiny encoder of each family against transformers' (tests/data/encoders,
 // tests/reference/make_encoder_fixtures.py), for each text alone and for all together.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -156,7 +156,7 @@ TEST_P(EncoderFamily, InBf16GivesWhatTransformersGives) {
   expect_results(folder(), read_texts(folder()), kRounded);
 }
 
-// The states of all texts, of which the vectors and scores are made.
+// The states of all texts, from which the vectors and scores are made.
 std::vector<float> all_states(const std::string& path, const ExpectedTexts& expected) {
   const auto device = open_device("auto", {.threads = 2});
   std::vector<encoder::EncoderText> inputs;

@@ -1,4 +1,4 @@
-// Logits of a tiny model of each family, as transformers saves it, against those of transformers (tests/data/families,
+// Logits of a tiny model of each family, as transformers saves it, against transformers' (tests/data/families,
 // tests/reference/make_family_fixtures.py), of a whole prompt and token by token.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -214,7 +214,7 @@ class FusedFolder {
   void fuse(const std::string& first, const std::string& prefix) {
     const bool is_gate = first.ends_with("gate_proj.weight") || first.ends_with(".w1.weight");
     const bool is_down = first.ends_with("down_proj.weight") || first.ends_with(".w2.weight");
-    if (!is_gate && !is_down) return;  // those of `up` come with `gate`
+    if (!is_gate && !is_down) return;  // rows of `up` come with `gate`
     auto& bytes = bytes_.emplace_back();
     int64_t experts = 0;
     const safetensors::TensorInfo* tensor = file_.tensor(first);

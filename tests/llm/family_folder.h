@@ -12,7 +12,7 @@ std::string family_folder(const std::string& name);
 // A temporary folder with the model's configuration alone, which the next call replaces.
 std::filesystem::path with_config(const std::string& folder);
 
-// The same model with weights in f32, in a temporary folder, which the next call replaces.
+// A copy of the model with weights in f32, in a temporary folder, which the next call replaces.
 std::string in_f32(const std::string& folder);
 
 }  // namespace gabbro

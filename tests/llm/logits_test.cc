@@ -100,7 +100,7 @@ const json& case_named(const std::string& name) {
   return *std::ranges::find_if(cases(), [&](const json& c) { return c.at("name") == name; });
 }
 
-// The same weights in a folder of transformers, with its configuration, in one file and in three.
+// Equal weights in a folder of transformers, with its configuration, in one file and in three.
 TEST(HuggingFaceFolder, GivesTheLogitsOfTransformersAndThoseOfTheGgufFileToTheBit) {
   for (const json& c : cases()) {
     SCOPED_TRACE(c.at("name").get<std::string>());

@@ -1,5 +1,5 @@
 // Folders in the quantized forms of Hugging Face (tests/data/quantized, tests/reference/make_quantized_fixtures.py):
-// their weights are those of the libraries that define the forms, and their logits those of transformers.
+// their weights equal the weights of the libraries that define the forms, and their logits equal transformers'.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -68,7 +68,7 @@ class QuantizedFolder : public testing::TestWithParam<QuantizedForm> {
 INSTANTIATE_TEST_SUITE_P(Forms, QuantizedFolder, testing::ValuesIn(kForms),
                          [](const auto& tested) { return std::string(tested.param.folder); });
 
-// Scales are products of two f32 in some forms, so a value may be off by a unit in the last place or two. Those that
+// Scales are products of two f32 in some forms, so a value may be off by a unit in the last place or two. Weights that
 // are dequantized at load are rounded to f16 or bf16.
 TEST_P(QuantizedFolder, HasTheWeightsOfTheDefiningLibrary) {
   const Checkpoint checkpoint = Checkpoint::open(folder());

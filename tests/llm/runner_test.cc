@@ -344,7 +344,7 @@ class StepsAhead : public RunnerTest {
     seen_.push_back({text.found, rows_of(runner.step(std::span(&last, 1))).back()});
     text.sequence.truncate(std::ssize(text.sequence.tokens()) - 1);
   }
-  // The same is seen, to the bit, whether steps are queued ahead or not.
+  // Results are the same, to the bit, whether steps are queued ahead or not.
   void compare(const std::function<void()>& look) {
     look();
     const std::vector<Seen> ahead = std::exchange(seen_, {});
@@ -428,13 +428,13 @@ TEST_F(StepsAhead, AreForgottenWhereASequenceChanges) {
       for (int64_t i = 0; i < 3; ++i) texts.emplace_back(engine, prompt(i + static_cast<int64_t>(length), length));
       std::vector<Text*> all = {&texts[0], &texts[1], &texts[2]};
       steps(runner, all, 5);
-      // Cut to what it is, and by tokens.
+      // Cut to its length, and by tokens.
       texts[0].sequence.truncate(std::ssize(texts[0].sequence.tokens()));
       steps(runner, all, 4);
       texts[0].sequence.truncate(std::ssize(texts[0].sequence.tokens()) - 2);
       texts[0].found.resize(texts[0].found.size() - 2);
       steps(runner, all, 4);
-      // Copied: both go on, in one step and one after the other.
+      // Copied: both go on, in one step and in sequence.
       texts.push_back(texts[1]);
       Text* const copy[] = {&texts[3]};
       steps(runner, all, 2);

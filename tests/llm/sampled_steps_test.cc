@@ -54,7 +54,7 @@ std::vector<OpResult> by_op(Device& device, const std::vector<float>& logits, st
 }
 
 // The token of each seed is the host's: on the CPU always, elsewhere if draw and cut are far from boundaries. The
-// logits have a few likely tokens, as those of models: of many equally likely ones each draw is near to a boundary.
+// logits have a few likely tokens, as in models: among many equally likely ones each draw is near a boundary.
 TEST(SampledTokens, AreThoseOfTheHost) {
   const auto device = open_device("auto", {.threads = 2});
   const bool exact = device->host_accessible();
@@ -147,7 +147,7 @@ class SampledSteps : public testing::Test {
   }
 };
 
-// Rows of one batch with different parameters, some of which the device has not.
+// Rows of one batch with different parameters, some of them not for the device.
 TEST_F(SampledSteps, OfMixedBatchesGiveTheTokensOfTheHost) {
   std::vector<SamplerOptions> sets = parameter_sets();
   sets.resize(sets.size() + 2);

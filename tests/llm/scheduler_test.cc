@@ -93,7 +93,7 @@ TEST_P(Loops, OneIsCanceledAndTheOthersGoOn) {
   EXPECT_EQ(all[4].second->starts, 0);
 }
 
-// By another thread, in the middle of a step.
+// Canceled by another thread, in the middle of a step.
 TEST_P(Loops, ARunningOneIsCanceled) {
   const GenerationRequest endless = request(1, 150, 100);
   const auto [ticket, answer] = add(endless);

@@ -66,7 +66,7 @@ TEST_F(Schedules, AtRandomEachRequestGetsTheTokensThatItGetsAlone) {
   std::map<int, std::vector<int32_t>> expected;  // of the requests below, by their number
   constexpr int kKinds = 24;
   const auto request_number = [](int number) {
-    // Those of a family of four begin with the same two pages.
+    // Prompts of a family of four begin with the same two pages.
     std::vector<int32_t> prompt = prompt_of(number / 4, 1 + number * 37 % 170);
     if (number % 4 != 0) prompt.push_back(number);
     GenerationRequest request = request_of(std::move(prompt), 1 + number * 5 % 23);
@@ -142,7 +142,7 @@ TEST_F(Schedules, OneOfEightFails) {
   }
 }
 
-// The same where requests are computed together.
+// As above, with requests that are computed together.
 TEST_F(Schedules, OneOfAStepFails) {
   Scheduler scheduler(load());
   std::vector<std::shared_ptr<test::RecordedAnswer>> answers;

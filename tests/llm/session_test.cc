@@ -1,4 +1,4 @@
-// Sessions: however the tokens come in, the logits are those of the sequence; and a call that fails changes nothing.
+// Sessions: however the tokens come in, the logits are the sequence's; and a call that fails changes nothing.
 #include "gabbro/engine/session.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ ErrorCode code_of(const std::function<void()>& call, const char* part) {
   return ErrorCode::kFailed;
 }
 
-// The CPU uses these weights in the mapped file, in place. What is gone reads as zeros, and the step throws.
+// The CPU uses these weights in the mapped file, in place. Missing bytes read as zeros, and the step throws.
 TEST(Session, AFileThatIsCutEndsEachStepWithItsName) {
   handle_file_faults(FileFault::kThrow);
   const std::string path = testing::TempDir() + "cut.gguf";

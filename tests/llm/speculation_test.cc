@@ -140,7 +140,7 @@ TEST(Speculation, ADraftThatIsCertainTakesTheFirstOfEquals) {
   EXPECT_LT(result.passes, 20);
 }
 
-// The logits of each branch are those of its tokens alone, and the session goes on from the one that is kept.
+// The logits of each branch equal the logits of only its tokens, and the session goes on from the one that is kept.
 TEST(Speculation, ATreeIsAsManyTexts) {
   const auto engine = load("speculation");
   TokenTree tree;
@@ -197,7 +197,7 @@ TEST(Speculation, StopsWhereTheTextDoes) {
   EXPECT_EQ(full.stop_reason, StopReason::kContextFull);
 }
 
-// Branches need pages besides those of the text, which leaves none at the end of the context.
+// Branches need pages besides the text's, which leaves none at the end of the context.
 TEST(Speculation, TreesGoOnToTheEndOfTheContext) {
   for (const int64_t sequences : {1, 3}) {
     const auto engine = Engine::load(test::tiny_llama({.tied = false}).write("speculation"),

@@ -382,7 +382,7 @@ TEST_P(Streaming, LeavesFeedForwardBlocksOfFewTokensToTheCpu) {
   const StreamingFacts& facts = streamed->facts().streaming;
   EXPECT_GT(facts.cpu_layers, 1);
   EXPECT_LE(facts.cpu_layers, 8);
-  // A GPU rounds activations of quantized weights to 8 bits where there is one token, the CPU to 16: of each product
+  // A GPU rounds activations of quantized weights to 8 bits for one token, the CPU to 16: in each product
   // that is 2^-8 at most, and it adds up over the layers.
   const double tolerance = is_quantized(dtype) ? 0x1p-6 : kCacheRounding;
   constexpr int kTokens = 2;  // after each prompt

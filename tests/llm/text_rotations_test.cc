@@ -95,7 +95,7 @@ TEST_P(TextRotations, OfAWholeTextGoByItsLengthAndNotByTheContext) {
   Session session(load(folder()));
   const auto logits = session.append_all_logits(text);
   expect_near(logits, expected<float>("long"), std::ssize(logits) / std::ssize(text), kTolerance, "long");
-  // And of a text that is cut and goes on as another.
+  // Also for a text that is cut and goes on as another.
   session.truncate(kBorder - 4);
   const auto cut = session.append_all_logits(prompt.last(4));
   const std::vector<float> wanted = expected<float>("short");
@@ -136,7 +136,7 @@ TEST_P(TextRotations, OfSequencesInOneStepAreTheirOwn) {
   ASSERT_EQ(logits.size(), 2 * v);
   expect_near(std::span(logits).first(v), std::span(short_last).last(v), static_cast<int64_t>(v), kTolerance, "short");
   expect_near(std::span(logits).last(v), std::span(long_last).last(v), static_cast<int64_t>(v), kTolerance, "long");
-  // A token each, of which one crosses the border.
+  // A token each; one crosses the border.
   b.truncate(kBorder);
   const Chunk tokens[] = {{&b, whole.subspan(kBorder, 1)}, {&c, prompt.subspan(9, 1)}};
   run(tokens);
@@ -146,7 +146,7 @@ TEST_P(TextRotations, OfSequencesInOneStepAreTheirOwn) {
               kTolerance, "below");
 }
 
-// Pages of 64 tokens of a text below the border are not those of a text beyond it.
+// Pages of 64 tokens of a text below the border are not pages of a text beyond it.
 TEST_P(TextRotations, PagesOfOtherRotationsAreNotShared) {
   constexpr int64_t kLater = 96;
   const auto engine = load(folder(kLater), 200, 2);
@@ -158,7 +158,7 @@ TEST_P(TextRotations, PagesOfOtherRotationsAreNotShared) {
   Sequence short_text(engine), long_text(engine);
   EXPECT_EQ(short_text.reuse(all.first(90)), 64);
   EXPECT_EQ(long_text.reuse(all.first(130)), 0);
-  // The logits are those of an engine that has computed nothing before.
+  // The logits equal the logits of an engine that has computed nothing before.
   const std::vector<float> there = at_once(*engine, engine, all.first(130));
   const auto fresh = load(folder(kLater), 200, 2);
   EXPECT_EQ(there, at_once(*fresh, fresh, all.first(130)));

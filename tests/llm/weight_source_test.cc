@@ -140,7 +140,7 @@ TEST(WeightRanges, OfColumnsThatAreNotWholeBlocksAreRefusedByName) {
               HasSubstr("row length 32 is not a multiple of q4_k's block size 256"));
 }
 
-// Tensor parallelism: outputs of row ranges stand next to each other, those of column ranges add up.
+// Tensor parallelism: outputs of row ranges are concatenated, outputs of column ranges add up.
 TEST(WeightRanges, OfALayerGiveItsResults) {
   constexpr int64_t kRows = 6, kColumns = 96;
   const Checkpoint checkpoint = random_weights(DType::f32, {{"m.weight", {kRows, kColumns}}, {"m.bias", {kRows}}});

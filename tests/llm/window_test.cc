@@ -59,7 +59,7 @@ class Windows : public testing::TestWithParam<bool> {
     return Engine::load(windowed(GetParam()).write("window"),
                         {.threads = 2, .context = context, .sequences = sequences});
   }
-  // By a cache with all pages, for texts of at most kShort tokens.
+  // Computed with a cache with all pages, for texts of at most kShort tokens.
   std::vector<float> expected(std::span<const int32_t> tokens) {
     if (!reference_) reference_ = load(kShort);
     Session session(reference_);
@@ -250,7 +250,7 @@ TEST_P(Windows, ABatchGivesTheTokensOfEachRequestAlone) {
   EXPECT_GT(cached, 0);
 }
 
-// Chains and trees of the longest depth, of which half of the tokens are wrong.
+// Chains and trees of the longest depth; half of their tokens are wrong.
 class WrongDrafter : public Drafter {
  public:
   WrongDrafter(std::vector<int32_t> right, bool tree) : right_(std::move(right)), tree_(tree) {}
