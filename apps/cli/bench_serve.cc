@@ -44,7 +44,7 @@ std::vector<double> parse_rates(const std::vector<std::string>& lists) {
       double rate = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
       if (error != std::errc() || end != text.data() + text.size() || !(rate > 0 && rate <= 1e4))
-        throw bad_input("--rate: expected a number above 0, at most 10000, got '{}'", text);
+        throw bad_input("--rate: '{}' is not a number above 0, at most 10000", text);
       rates.push_back(rate);
       begin = comma + 1;
     }
@@ -65,7 +65,7 @@ std::vector<LoopPoint> points_of(const ServeBenchOptions& o) {
 
 LoadShape shape_of(const ServeBenchOptions& o) {
   LoadShape shape = *std::ranges::find(load_shapes(), o.load, &LoadShape::name);
-  // Lengths that are given hold for each request.
+  // Lengths that are given are those of each request.
   if (o.prompt) {
     shape.prompt = *o.prompt;
     shape.prompt_spread = 0;

@@ -62,7 +62,7 @@ class EventReader {
       return;
     }
     const Json chunk = Json::parse(data, nullptr, false);
-    if (!chunk.is_object()) throw failed("an event of the server is not a JSON object");
+    if (!chunk.is_object()) throw failed("an event of the server is no JSON object");
     if (const auto error = chunk.find("error"); error != chunk.end() && !error->is_null()) {
       times_.error =
           error->is_object() && has_text(*error, "message") ? (*error)["message"].get<std::string>() : error->dump();
@@ -97,7 +97,7 @@ std::string server_base(const std::string& url) {
   const size_t scheme = url.find("://");
   if (hub::origin(url).empty() || (!url.starts_with("http://") && !url.starts_with("https://")) ||
       url.find_first_of("?#") != std::string::npos)
-    throw bad_input("URL: expected an address such as http://127.0.0.1:11434, got '{}'", url);
+    throw bad_input("URL: '{}' is not an address such as http://127.0.0.1:11434", url);
   std::string base = url;
   while (base.ends_with('/')) base.pop_back();
   return base.find('/', scheme + 3) == std::string::npos ? base + "/v1" : base;

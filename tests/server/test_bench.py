@@ -107,14 +107,14 @@ class Bench(TestCase):
         self.assertIn("none of 3 requests was answered: the script fails", done.stderr)
 
     def test_wrong_use(self):
-        for arguments, says in ((("--streams", "0"), "0 is out of range"), (("--rate", "x"), "got 'x'"), (("--rate", "-1"), "got '-1'"),
+        for arguments, says in ((("--streams", "0"), "0 is out of range"), (("--rate", "x"), "'x' is not a number"), (("--rate", "-1"), "'-1' is not a number"),
                                 (("--load", "none"), "none"), ((), "the server has 2 models; --model names one of them: script, broken"),
                                 (("--model", "script", "--html", "/nonexistent/x.html"), "/nonexistent/x.html")):
             done = self.run_program(*arguments, code=2)
             self.assertIn(says, done.stderr)
             self.assertEqual(len([line for line in done.stderr.splitlines() if "error" in line]), 1)
         for url in ("127.0.0.1:80", "ftp://a", "http://", "http://a/v1?x"):
-            self.assertIn("expected an address such as", self.run_program(url=url, code=2).stderr)
+            self.assertIn("is not an address such as", self.run_program(url=url, code=2).stderr)
         self.assertIn("status 401: the API key is wrong", self.run_program(key="wrong-key-of-tests-1", code=1).stderr)
         self.assertIn("onnect", self.run_program(url="http://127.0.0.1:9", code=1).stderr)
 
