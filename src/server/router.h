@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/server/service.h"
@@ -13,10 +14,13 @@ namespace gabbro::server {
 // Answers by `exchange`, at once or later. What it throws becomes the answer.
 using RouteHandler = std::function<void(Service& service, const std::shared_ptr<Exchange>& exchange)>;
 
+// The summary of routes that answer 501.
+inline constexpr std::string_view kNotServed = "Not supported";
+
 struct Route {
   const char* method;
   const char* path;  // a "*" at the end stands for any text
-  const char* summary;
+  std::string_view summary;
   RouteHandler handle;
 };
 

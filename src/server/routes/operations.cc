@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "src/server/router.h"
+#include "src/server/routes/request_schemas.h"
 
 namespace gabbro::server {
 namespace {
@@ -23,10 +24,11 @@ void answer_metrics(Service& service, const std::shared_ptr<Exchange>& exchange)
                      .content_type = "text/plain; version=0.0.4; charset=utf-8"});
 }
 
-// The routes with free-form objects: fields are described in the guide.
+// The routes that are served, with the fields that most requests have; docs/guides/server.md has the others.
 void answer_openapi(Service& service, const std::shared_ptr<Exchange>& exchange, const Router& router) {
   Json paths = Json::object();
   for (const Route& route : router.routes()) {
+    if (route.summary == kNotServed) continue;
     std::string path = route.path, method = route.method;
     for (char& c : method) c = static_cast<char>(c + 32);
     const bool has_name = path.ends_with('*');
@@ -39,7 +41,7 @@ void answer_openapi(Service& service, const std::shared_ptr<Exchange>& exchange,
            {{"description", "An error"}, {"content", {{"application/json", {{"schema", {{"type", "object"}}}}}}}}}}}};
     if (method == "post") {
       operation["requestBody"] = {{"required", true},
-                                  {"content", {{"application/json", {{"schema", {{"type", "object"}}}}}}}};
+                                  {"content", {{"application/json", {{"schema", request_schema_of(path)}}}}}};
     }
     if (has_name) {
       operation["parameters"] =
@@ -49,7 +51,8 @@ void answer_openapi(Service& service, const std::shared_ptr<Exchange>& exchange,
   }
   respond_json(*exchange, {{"openapi", "3.1.0"},
                            {"info", {{"title", "Gabbro"}, {"version", service.options().version}}},
-                           {"paths", std::move(paths)}});
+                           {"paths", std::move(paths)},
+                           {"components", {{"schemas", request_schemas()}}}});
 }
 
 }  // namespace

@@ -17,9 +17,9 @@ void add_refused(Router& router) {
        {"/v1/responses", "/responses", "/v1/responses/input_tokens", "/v1/messages", "/v1/messages/count_tokens",
         "/v1/chat/completions/input_tokens", "/v1/images/generations", "/v1/audio/speech", "/v1/audio/transcriptions",
         "/v1/moderations", "/completion", "/infill", "/api/create", "/api/copy", "/api/push", "/api/pull"})
-    router.add({"POST", path, "Not supported", refuse_route});
-  router.add({"DELETE", "/api/delete", "Not supported", refuse_route});
-  router.add({"GET", "/slots", "Not supported", refuse_route});
+    router.add({"POST", path, kNotServed, refuse_route});
+  router.add({"DELETE", "/api/delete", kNotServed, refuse_route});
+  router.add({"GET", "/slots", kNotServed, refuse_route});
 }
 
 }  // namespace gabbro::server

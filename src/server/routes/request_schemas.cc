@@ -1,0 +1,115 @@
+#include "src/server/routes/request_schemas.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gabbro::server {
+namespace {
+
+// Further members are allowed everywhere: clients send fields of many dialects.
+constexpr const char* kSchemas = R"json({
+"Sampling": {"type": "object", "properties": {
+  "temperature": {"type": "number", "minimum": 0, "maximum": 2},
+  "top_p": {"type": "number", "minimum": 0, "maximum": 1},
+  "top_k": {"type": "integer", "minimum": -1, "maximum": 2147483647},
+  "min_p": {"type": "number", "minimum": 0, "maximum": 1},
+  "typical_p": {"type": "number", "minimum": 0, "maximum": 1},
+  "repeat_penalty": {"type": "number", "minimum": 0.01, "maximum": 100},
+  "repeat_last_n": {"type": "integer", "minimum": -1, "maximum": 2147483647},
+  "frequency_penalty": {"type": "number", "minimum": -2, "maximum": 2},
+  "presence_penalty": {"type": "number", "minimum": -2, "maximum": 2},
+  "seed": {"type": "integer", "minimum": -9223372036854775808, "maximum": 9223372036854775807},
+  "stop": {"oneOf": [{"type": "string", "minLength": 1, "maxLength": 64},
+    {"type": "array", "maxItems": 16, "items": {"type": "string", "minLength": 1, "maxLength": 64}}]}}},
+"Message": {"type": "object", "required": ["role", "content"], "properties": {
+  "role": {"enum": ["system", "developer", "user", "assistant", "tool"]},
+  "content": {"oneOf": [{"type": "string"}, {"type": "array", "maxItems": 1000, "items": {"type": "object",
+    "required": ["type", "text"], "properties": {"type": {"enum": ["text"]}, "text": {"type": "string"}}}}]},
+  "name": {"type": "string"}}},
+"ChatRequest": {"allOf": [{"$ref": "#/components/schemas/Sampling"}, {"type": "object", "required": ["messages"], "properties": {
+  "model": {"type": "string"},
+  "messages": {"type": "array", "minItems": 1, "maxItems": 10000, "items": {"$ref": "#/components/schemas/Message"}},
+  "stream": {"type": "boolean"},
+  "stream_options": {"type": "object", "properties": {"include_usage": {"type": "boolean"}}},
+  "n": {"type": "integer", "minimum": 1, "maximum": 128},
+  "max_tokens": {"type": "integer", "minimum": 0, "maximum": 16777216},
+  "max_completion_tokens": {"type": "integer", "minimum": 0, "maximum": 16777216},
+  "priority": {"type": "integer", "minimum": -8, "maximum": 8},
+  "reasoning_effort": {"enum": ["none", "minimal", "low", "medium", "high"]}}}]},
+"CompletionRequest": {"allOf": [{"$ref": "#/components/schemas/Sampling"}, {"type": "object", "required": ["prompt"], "properties": {
+  "model": {"type": "string"},
+  "prompt": {"oneOf": [{"type": "string"}, {"type": "array", "minItems": 1, "maxItems": 128, "items": {"type": "string"}}]},
+  "stream": {"type": "boolean"},
+  "n": {"type": "integer", "minimum": 1, "maximum": 128},
+  "max_tokens": {"type": "integer", "minimum": 0, "maximum": 16777216},
+  "echo": {"type": "boolean"}}}]},
+"EmbeddingRequest": {"type": "object", "required": ["input"], "properties": {
+  "model": {"type": "string"},
+  "input": {"oneOf": [{"type": "string", "minLength": 1}, {"type": "array", "minItems": 1, "maxItems": 2048, "items": {"type": "string", "minLength": 1}}]},
+  "encoding_format": {"enum": ["float", "base64"]},
+  "dimensions": {"type": "integer", "minimum": 1, "maximum": 65536}}},
+"OllamaChatRequest": {"type": "object", "required": ["model"], "properties": {
+  "model": {"type": "string"},
+  "messages": {"type": "array", "maxItems": 10000, "items": {"$ref": "#/components/schemas/Message"}},
+  "stream": {"type": "boolean"},
+  "options": {"$ref": "#/components/schemas/OllamaOptions"},
+  "keep_alive": {"type": ["string", "number"]},
+  "think": {"type": ["boolean", "string"]}}},
+"OllamaGenerateRequest": {"type": "object", "required": ["model"], "properties": {
+  "model": {"type": "string"},
+  "prompt": {"type": "string"}, "system": {"type": "string"},
+  "stream": {"type": "boolean"}, "raw": {"type": "boolean"},
+  "options": {"$ref": "#/components/schemas/OllamaOptions"},
+  "keep_alive": {"type": ["string", "number"]}}},
+"OllamaOptions": {"allOf": [{"$ref": "#/components/schemas/Sampling"}, {"type": "object", "properties": {
+  "num_predict": {"type": "integer", "minimum": -2, "maximum": 16777216},
+  "num_ctx": {"type": "integer", "minimum": 0, "maximum": 16777216}}}]},
+"OllamaEmbedRequest": {"type": "object", "required": ["model", "input"], "properties": {
+  "model": {"type": "string"},
+  "input": {"oneOf": [{"type": "string"}, {"type": "array", "maxItems": 2048, "items": {"type": "string"}}]}}},
+"ModelRequest": {"type": "object", "required": ["model"], "properties": {"model": {"type": "string"}}},
+"TokenizeRequest": {"type": "object", "required": ["content"], "properties": {
+  "model": {"type": "string"}, "content": {"type": "string"},
+  "add_special": {"type": "boolean"}, "parse_special": {"type": "boolean"}, "with_pieces": {"type": "boolean"}}},
+"DetokenizeRequest": {"type": "object", "required": ["tokens"], "properties": {
+  "model": {"type": "string"}, "tokens": {"type": "array", "items": {"type": "integer", "minimum": 0}}}},
+"TemplateRequest": {"type": "object", "required": ["messages"], "properties": {
+  "model": {"type": "string"},
+  "messages": {"type": "array", "minItems": 1, "maxItems": 10000, "items": {"$ref": "#/components/schemas/Message"}}}},
+"RerankRequest": {"type": "object", "required": ["query", "documents"], "properties": {
+  "model": {"type": "string"}, "query": {"type": "string"},
+  "documents": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+  "top_n": {"type": "integer", "minimum": 1}, "return_documents": {"type": "boolean"}}},
+"ScoreRequest": {"type": "object", "required": ["text_1", "text_2"], "properties": {
+  "model": {"type": "string"},
+  "text_1": {"oneOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string"}}]},
+  "text_2": {"oneOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string"}}]}}}
+})json";
+
+// Paths by their ends: aliases share a schema.
+constexpr std::pair<std::string_view, const char*> kBodies[] = {
+    {"/chat/completions", "ChatRequest"}, {"/completions", "CompletionRequest"},
+    {"/api/embed", "OllamaEmbedRequest"}, {"/embeddings", "EmbeddingRequest"},
+    {"/api/chat", "OllamaChatRequest"},   {"/api/generate", "OllamaGenerateRequest"},
+    {"/api/show", "ModelRequest"},        {"/detokenize", "DetokenizeRequest"},
+    {"/tokenize", "TokenizeRequest"},     {"/apply-template", "TemplateRequest"},
+    {"/rerank", "RerankRequest"},         {"/reranking", "RerankRequest"},
+    {"/score", "ScoreRequest"},
+};
+
+}  // namespace
+
+const Json& request_schemas() {
+  static const Json kParsed = Json::parse(kSchemas);
+  return kParsed;
+}
+
+Json request_schema_of(std::string_view path) {
+  // The old route of Ollama for vectors has "prompt" in place of "input".
+  if (path == "/api/embeddings") return {{"$ref", "#/components/schemas/ModelRequest"}};
+  const auto found = std::ranges::find_if(kBodies, [&](const auto& body) { return path.ends_with(body.first); });
+  if (found == std::end(kBodies)) return {{"type", "object"}};
+  return {{"$ref", std::string("#/components/schemas/") + found->second}};
+}
+
+}  // namespace gabbro::server
