@@ -30,13 +30,16 @@ ALLOWED["convert"] -= {"train"}
 ALLOWED["engine"] |= {"formats", "jinja", "text"}
 ALLOWED["testgen"] = set(ALLOWED) | {"engine"}
 ALLOWED["report"] = {"base", "tensor", "backend", "formats", "models", "engine"}
+ALLOWED["images"] = {"base"}
+ALLOWED["pictures"] = set(LADDER[:LADDER.index("models") + 1]) - {"train"} | {"formats", "text", "images"}
 ALLOWED["server"] = {"base", "formats", "hub", "jinja", "text", "models", "convert", "engine"}
 ALLOWED["apps"] = set(ALLOWED)
 
 # Folders inside of a module that stand above others, which may not include them.
-ABOVE = {"src/models/config/": ("src/models/weights/", "src/models/llm/", "src/models/encoder/"),
-         "src/models/weights/": ("src/models/llm/", "src/models/encoder/"),
-         "src/models/llm/": ("src/models/encoder/",)}
+ABOVE = {"src/models/config/": ("src/models/weights/", "src/models/llm/", "src/models/encoder/", "src/models/diffusion/"),
+         "src/models/weights/": ("src/models/llm/", "src/models/encoder/", "src/models/diffusion/"),
+         "src/models/llm/": ("src/models/encoder/", "src/models/diffusion/"),
+         "src/models/encoder/": ("src/models/diffusion/",)}
 
 # The module that each public header belongs to: include/gabbro/ops/reduce.h to ops, and the headers that users name first
 # to the highest module that they include. Without a name: the top of the ladder.

@@ -4,7 +4,8 @@
 # shellcheck disable=SC2034  # the lists are used by those who source this file
 
 packages_build=(g++ cmake ninja-build pkg-config ca-certificates
-  libfmt-dev libspdlog-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev libedit-dev libboost-context-dev libcurl4-openssl-dev libssl-dev libzstd-dev)
+  libfmt-dev libspdlog-dev nlohmann-json3-dev libpcre2-dev libutf8proc-dev libedit-dev libboost-context-dev libcurl4-openssl-dev libssl-dev libzstd-dev
+  libpng-dev libjpeg-dev)
 packages_fetch=(python3 python3-pip)
 packages_test=(ccache python3 zstd libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev)
 packages_python=(python3-dev python3-venv python3-pip graphviz)

@@ -171,8 +171,10 @@ Tensor Encoder::heads(const Tensor& x, const Norm& norm) const {
                                               : normalized(norm, reshape(x, shape));
 }
 
-Tensor Encoder::embed(const EncoderBatch& batch) const {
-  Tensor x = embedding(token_embd_, batch.ids);  // [T, C]
+Tensor Encoder::embed_tokens(const Tensor& ids) const { return embedding(token_embd_, ids); }
+
+Tensor Encoder::embed(const EncoderBatch& batch, const Tensor& embedded_tokens) const {
+  Tensor x = embedded_tokens.defined() ? embedded_tokens : embed_tokens(batch.ids);  // [T, C]
   if (token_types_.defined()) x = x + embedding(token_types_, batch.types);
   if (position_embd_.defined()) x = x + embedding(position_embd_, batch.positions);
   return normalized(token_embd_norm_, x);
@@ -212,7 +214,7 @@ Tensor Encoder::layer(const Layer& w, const Tensor& x, const EncoderBatch& batch
 Tensor Encoder::forward(const EncoderBatch& batch, const ForwardOptions& options) const {
   // The masks of long texts are large: layer by layer they are made again instead of kept for all layers.
   const bool by_layer = query_chunk(batch, config_.shape.heads) < batch.longest;
-  Tensor x = embed(batch);
+  Tensor x = embed(batch, options.embedded_tokens);
   const EncoderAttention attention = attention_of(batch);
   const size_t count = options.layers > 0 ? static_cast<size_t>(options.layers) : layers_.size();
   if (count > layers_.size()) throw std::logic_error("the encoder has fewer layers");
@@ -220,7 +222,7 @@ Tensor Encoder::forward(const EncoderBatch& batch, const ForwardOptions& options
     x = layer(layers_[i], x, batch, attention);
     if (by_layer) eval(std::span(&x, 1), options.cancel);
   }
-  return count == layers_.size() ? normalized(output_norm_, x) : x;
+  return count == layers_.size() || options.norms_fewer ? normalized(output_norm_, x) : x;
 }
 
 namespace {

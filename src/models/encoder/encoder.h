@@ -10,7 +10,9 @@
 namespace gabbro::encoder {
 
 struct ForwardOptions {
-  int64_t layers = 0;  // of the model that run; 0: all. Fewer: the states after them, without the final norm
+  int64_t layers = 0;        // of the model that run; 0: all. Fewer: the states after them, without the final norm
+  bool norms_fewer = false;  // the final norm also after fewer layers
+  Tensor embedded_tokens{};  // f32 [T, C] in place of the rows of the batch's ids; undefined: those rows
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -23,6 +25,8 @@ class Encoder {
 
   // States of all tokens of a batch, f32 [T, C].
   Tensor forward(const EncoderBatch& batch, const ForwardOptions& options = {}) const;
+  // The rows of tokens, without positions: i32 [T] -> f32 [T, C].
+  Tensor embed_tokens(const Tensor& ids) const;
   // One vector a text, f32 [B, C]; of CLIP projected. kRank as the classifier pools.
   Tensor pooled(const EncoderBatch& batch, const Tensor& states, Pooling pooling, bool with_prompt = true) const;
   // Makes a classifier of the language model's head: scores() gives the logits of these tokens.
@@ -64,7 +68,7 @@ class Encoder {
   void load_feed_forward(WeightSource& weights, const std::string& prefix, Layer& layer) const;
   void load_head(WeightSource& weights);
 
-  Tensor embed(const EncoderBatch& batch) const;
+  Tensor embed(const EncoderBatch& batch, const Tensor& embedded_tokens) const;
   EncoderAttention attention_of(const EncoderBatch& batch) const;
   Tensor layer(const Layer& w, const Tensor& x, const EncoderBatch& batch, EncoderAttention attention) const;
   Tensor feed_forward(const Layer& w, const Tensor& h) const;

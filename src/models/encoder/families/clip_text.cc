@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::string_view kArchitectures[] = {"clip_text_model"};
 
+// Since transformers 5 files have no "text_model." before the names.
 constexpr WeightName kNames[] = {
     {"token_embd", "text_model.embeddings.token_embedding"},
     {"position_embd", "text_model.embeddings.position_embedding"},
@@ -21,6 +22,17 @@ constexpr WeightName kNames[] = {
     {"blk.{}.ffn_norm", "text_model.encoder.layers.{}.layer_norm2"},
     {"blk.{}.ffn_up", "text_model.encoder.layers.{}.mlp.fc1"},
     {"blk.{}.ffn_down", "text_model.encoder.layers.{}.mlp.fc2"},
+    {"token_embd", "embeddings.token_embedding"},
+    {"position_embd", "embeddings.position_embedding"},
+    {"output_norm", "final_layer_norm"},
+    {"blk.{}.attn_norm", "encoder.layers.{}.layer_norm1"},
+    {"blk.{}.attn_q", "encoder.layers.{}.self_attn.q_proj"},
+    {"blk.{}.attn_k", "encoder.layers.{}.self_attn.k_proj"},
+    {"blk.{}.attn_v", "encoder.layers.{}.self_attn.v_proj"},
+    {"blk.{}.attn_output", "encoder.layers.{}.self_attn.out_proj"},
+    {"blk.{}.ffn_norm", "encoder.layers.{}.layer_norm2"},
+    {"blk.{}.ffn_up", "encoder.layers.{}.mlp.fc1"},
+    {"blk.{}.ffn_down", "encoder.layers.{}.mlp.fc2"},
 };
 
 EncoderConfig read_clip_text(const Checkpoint& checkpoint) {

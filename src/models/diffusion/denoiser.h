@@ -1,0 +1,37 @@
+// The network that predicts noise: one interface for U-Nets and diffusion transformers.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "gabbro/tensor/tensor.h"
+
+namespace gabbro::diffusion {
+
+struct DenoiserFacts {
+  int64_t in_channels = 4, out_channels = 4;  // of the latent
+  int64_t context_width = 768;                // C of the text states
+  int64_t time_features = 320;                // numbers that a timestep becomes
+  int64_t guidance_features = 0;              // the same of a guidance that the model was distilled with; 0: none
+  int64_t sample_size = 64;                   // side of the latent that it was trained with; 0: not known
+  int64_t size_multiple = 1;                  // the latent's sides have to be multiples
+};
+
+struct DenoiserInput {
+  Tensor latent;    // f32 [B, C, H, W]
+  Tensor time;      // f32 [B, time_features]
+  Tensor context;   // f32 [B, S, context_width]
+  Tensor guidance;  // f32 [B, guidance_features]; undefined where the model takes none
+};
+
+class Denoiser {
+ public:
+  virtual ~Denoiser() = default;
+  virtual const DenoiserFacts& facts() const = 0;
+  // The features of a timestep in 0 .. 999, fractions allowed.
+  virtual std::vector<float> time_features(double timestep) const = 0;
+  // The prediction, of noise, velocity or the picture, as the model was trained: f32 [B, out_channels, H, W].
+  virtual Tensor forward(const DenoiserInput& input) = 0;
+};
+
+}  // namespace gabbro::diffusion

@@ -1,0 +1,85 @@
+#include "src/models/diffusion/spatial_transformer.h"
+
+#include "gabbro/ops/shapes.h"
+#include "src/ops/ops.h"
+
+namespace gabbro::diffusion {
+namespace {
+
+std::shared_ptr<nn::LayerNorm> make_layer_norm(const nn::Factory& make, int64_t width) {
+  return std::make_shared<nn::LayerNorm>(make, nn::LayerNormOptions{.normalized_shape = {width}});
+}
+
+std::shared_ptr<nn::Linear> make_linear(const nn::Factory& make, int64_t in, int64_t out) {
+  return std::make_shared<nn::Linear>(make, nn::LinearOptions{.in_features = in, .out_features = out});
+}
+
+constexpr double kNormEpsilon = 1e-6;  // of the group norm before a transformer, whatever the U-Net's is
+
+}  // namespace
+
+FeedForward::FeedForward(const nn::Factory& make, int64_t channels) {
+  const nn::Factory inside = make.at("net");
+  proj_ = make_linear(inside.at("0").at("proj"), channels, 8 * channels);
+  out_ = make_linear(inside.at("2"), 4 * channels, channels);
+  const auto gated = std::make_shared<ModuleList<nn::Linear>>();
+  gated->set("proj", proj_);
+  const auto net = std::make_shared<ModuleList<nn::Module>>();
+  net->set("0", gated);
+  net->set("2", out_);
+  add_module("net", net);
+}
+
+Tensor FeedForward::operator()(const Tensor& x) const {
+  const std::vector<Tensor> both = split((*proj_)(x), 2, -1);  // value and gate, [B, L, 4C]
+  return (*out_)(both[0] * gelu(both[1]));
+}
+
+TransformerBlock::TransformerBlock(const nn::Factory& make, const SpatialTransformerOptions& o) {
+  const int64_t c = o.channels;
+  add_module("norm1", norm1, make_layer_norm(make.at("norm1"), c));
+  add_module(
+      "attn1", attn1,
+      std::make_shared<Attention>(make.at("attn1"), AttentionOptions{.width = c, .context = c, .heads = o.heads}));
+  add_module("norm2", norm2, make_layer_norm(make.at("norm2"), c));
+  add_module("attn2", attn2,
+             std::make_shared<Attention>(make.at("attn2"),
+                                         AttentionOptions{.width = c, .context = o.context, .heads = o.heads}));
+  add_module("norm3", norm3, make_layer_norm(make.at("norm3"), c));
+  add_module("ff", ff, std::make_shared<FeedForward>(make.at("ff"), c));
+}
+
+Tensor TransformerBlock::operator()(const Tensor& x, const Tensor& context) const {
+  const Tensor normed = (*norm1)(x);
+  Tensor h = x + (*attn1)(normed, normed);  // [B, L, C]
+  h = h + (*attn2)((*norm2)(h), context);
+  return h + (*ff)((*norm3)(h));
+}
+
+SpatialTransformer::SpatialTransformer(const nn::Factory& make, const SpatialTransformerOptions& o)
+    : linear_projection_(o.linear_projection) {
+  const int64_t c = o.channels;
+  const auto projection = [&](const char* name) -> std::shared_ptr<nn::Layer> {
+    if (o.linear_projection) return make_linear(make.at(name), c, c);
+    return make_conv(make.at(name), {.in = c, .out = c, .kernel = 1, .padding = 0});
+  };
+  add_module("norm", norm, make_group_norm(make.at("norm"), o.groups, c, kNormEpsilon));
+  add_module("proj_in", proj_in, projection("proj_in"));
+  add_module("transformer_blocks", transformer_blocks, std::make_shared<ModuleList<TransformerBlock>>());
+  for (int64_t i = 0; i < o.layers; ++i) transformer_blocks->append(make.at("transformer_blocks"), o);
+  add_module("proj_out", proj_out, projection("proj_out"));
+}
+
+Tensor SpatialTransformer::operator()(const Tensor& x, const Tensor& context) const {
+  const Shape& s = x.shape();
+  const auto as_tokens = [&](const Tensor& image) {  // [B, C, H, W] -> [B, H·W, C]
+    return permute(reshape(image, Shape{s[0], s[1], s[2] * s[3]}), {0, 2, 1});
+  };
+  const auto as_image = [&](const Tensor& tokens) { return reshape(permute(tokens, {0, 2, 1}), s); };
+  Tensor h = (*norm)(x);
+  h = linear_projection_ ? (*proj_in)(as_tokens(h)) : as_tokens((*proj_in)(h));  // [B, L, C]
+  for (const auto& block : *transformer_blocks) h = (*block)(h, context);
+  return x + (linear_projection_ ? as_image((*proj_out)(h)) : (*proj_out)(as_image(h)));
+}
+
+}  // namespace gabbro::diffusion

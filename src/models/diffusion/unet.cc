@@ -1,0 +1,45 @@
+#include "src/models/diffusion/unet.h"
+
+#include "src/ops/ops.h"
+
+namespace gabbro::diffusion {
+
+UNet::UNet(const nn::Factory& make, const UNetConfig& config)
+    : config_(config),
+      facts_{.in_channels = config.in_channels,
+             .out_channels = config.out_channels,
+             .context_width = config.context_width,
+             .time_features = config.time.width,
+             .guidance_features = config.guidance_features,
+             .sample_size = config.sample_size} {
+  const int64_t first = config.levels.front().channels;
+  add_module("conv_in", conv_in, make_conv(make.at("conv_in"), {.in = config.in_channels, .out = first}));
+  const TimeEmbeddingOptions time{
+      .features = config.time.width, .width = config.time_width(), .guidance = config.guidance_features};
+  add_module("time_embedding", time_embedding, std::make_shared<TimeEmbedding>(make.at("time_embedding"), time));
+  add_module("down_blocks", down_blocks, std::make_shared<ModuleList<DownStage>>());
+  for (size_t level = 0; level < config.levels.size(); ++level)
+    down_blocks->append(make.at("down_blocks"), config, level);
+  add_module("up_blocks", up_blocks, std::make_shared<ModuleList<UpStage>>());
+  for (size_t level = config.levels.size(); level > 0; --level)
+    up_blocks->append(make.at("up_blocks"), config, level - 1);
+  add_module("mid_block", mid_block, std::make_shared<MidStage>(make.at("mid_block"), config));
+  add_module("conv_norm_out", conv_norm_out,
+             make_group_norm(make.at("conv_norm_out"), config.groups, first, config.norm_eps));
+  add_module("conv_out", conv_out, make_conv(make.at("conv_out"), {.in = first, .out = config.out_channels}));
+}
+
+std::vector<float> UNet::time_features(double timestep) const { return sinusoid_features(timestep, config_.time); }
+
+Tensor UNet::forward(const DenoiserInput& input) {
+  const Conditioning conditioning{.time = (*time_embedding)(input.time, input.guidance),  // [B, T]
+                                  .context = input.context};
+  Tensor x = (*conv_in)(config_.centered_input ? input.latent * 2.0 - 1.0 : input.latent);  // [B, C, H, W]
+  std::vector<Tensor> skips{x};
+  for (const auto& stage : *down_blocks) x = (*stage)(x, conditioning, skips);
+  x = (*mid_block)(x, conditioning);
+  for (const auto& stage : *up_blocks) x = (*stage)(x, conditioning, skips);
+  return (*conv_out)(silu((*conv_norm_out)(x)));
+}
+
+}  // namespace gabbro::diffusion

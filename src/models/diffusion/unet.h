@@ -1,0 +1,78 @@
+// The U-Net of Stable Diffusion 1 and 2 (Rombach et al. 2022), under the names of diffusers' UNet2DConditionModel.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/models/diffusion/denoiser.h"
+#include "src/models/diffusion/module_list.h"
+#include "src/models/diffusion/spatial_transformer.h"
+#include "src/models/diffusion/unet_config.h"
+
+namespace gabbro::diffusion {
+
+struct Conditioning {
+  Tensor time;     // [B, T]
+  Tensor context;  // [B, S, C]
+};
+
+// The blocks of one resolution, downward or upward.
+class UNetStage : public nn::Module {
+ public:
+  using Resnets = ModuleList<ResnetBlock>;
+  using Attentions = ModuleList<SpatialTransformer>;
+
+  // Resnet block i with its transformer, if the stage attends.
+  Tensor block(size_t i, const Tensor& x, const Conditioning& conditioning) const;
+
+  std::shared_ptr<Resnets> resnets;
+  std::shared_ptr<Attentions> attentions;  // null: the stage does not attend
+  std::shared_ptr<ModuleList<Downsample>> downsamplers;
+  std::shared_ptr<ModuleList<Upsample>> upsamplers;
+
+ protected:
+  void add_blocks(const nn::Factory& make, const std::vector<ResnetBlockOptions>& blocks,
+                  const SpatialTransformerOptions* attention);
+};
+
+class DownStage : public UNetStage {
+ public:
+  DownStage(const nn::Factory& make, const UNetConfig& config, size_t level);
+  // Appends each result to `skips`.
+  Tensor operator()(Tensor x, const Conditioning& conditioning, std::vector<Tensor>& skips) const;
+};
+
+class UpStage : public UNetStage {
+ public:
+  UpStage(const nn::Factory& make, const UNetConfig& config, size_t level);
+  // Takes its skips from the end of the list.
+  Tensor operator()(Tensor x, const Conditioning& conditioning, std::vector<Tensor>& skips) const;
+};
+
+class MidStage : public UNetStage {
+ public:
+  MidStage(const nn::Factory& make, const UNetConfig& config);
+  Tensor operator()(Tensor x, const Conditioning& conditioning) const;
+};
+
+class UNet : public nn::Module, public Denoiser {
+ public:
+  UNet(const nn::Factory& make, const UNetConfig& config);
+
+  const DenoiserFacts& facts() const override { return facts_; }
+  std::vector<float> time_features(double timestep) const override;
+  Tensor forward(const DenoiserInput& input) override;
+
+  std::shared_ptr<nn::Conv2d> conv_in, conv_out;
+  std::shared_ptr<TimeEmbedding> time_embedding;
+  std::shared_ptr<ModuleList<DownStage>> down_blocks;
+  std::shared_ptr<MidStage> mid_block;
+  std::shared_ptr<ModuleList<UpStage>> up_blocks;
+  std::shared_ptr<nn::GroupNorm> conv_norm_out;
+
+ private:
+  UNetConfig config_;
+  DenoiserFacts facts_;
+};
+
+}  // namespace gabbro::diffusion

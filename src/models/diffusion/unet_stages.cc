@@ -1,0 +1,111 @@
+// The stages of a U-Net: resnet blocks with transformers, and the change of resolution.
+#include "gabbro/ops/shapes.h"
+#include "src/models/diffusion/unet.h"
+
+namespace gabbro::diffusion {
+namespace {
+
+ResnetBlockOptions block_options(const UNetConfig& config, int64_t in, int64_t out) {
+  return {.in_channels = in,
+          .out_channels = out,
+          .time_width = config.time_width(),
+          .groups = config.groups,
+          .eps = config.norm_eps};
+}
+
+SpatialTransformerOptions attention_options(const UNetConfig& config, const UNetLevel& level) {
+  return {.channels = level.channels,
+          .heads = level.heads,
+          .context = config.context_width,
+          .layers = level.transformer_layers,
+          .groups = config.groups,
+          .linear_projection = config.linear_projection};
+}
+
+}  // namespace
+
+void UNetStage::add_blocks(const nn::Factory& make, const std::vector<ResnetBlockOptions>& blocks,
+                           const SpatialTransformerOptions* attention) {
+  if (attention != nullptr) add_module("attentions", attentions, std::make_shared<Attentions>());
+  add_module("resnets", resnets, std::make_shared<Resnets>());
+  for (const ResnetBlockOptions& block : blocks) {
+    resnets->append(make.at("resnets"), block);
+    if (attention != nullptr) attentions->append(make.at("attentions"), *attention);
+  }
+}
+
+Tensor UNetStage::block(size_t i, const Tensor& x, const Conditioning& conditioning) const {
+  const Tensor y = (*resnets)[i](x, conditioning.time);
+  return attentions != nullptr ? (*attentions)[i](y, conditioning.context) : y;
+}
+
+DownStage::DownStage(const nn::Factory& make, const UNetConfig& config, size_t level) {
+  const UNetLevel& here = config.levels[level];
+  std::vector<ResnetBlockOptions> blocks;
+  for (int64_t i = 0; i < here.resnets; ++i) {
+    const int64_t in = i > 0 ? here.channels : config.levels[level > 0 ? level - 1 : 0].channels;
+    blocks.push_back(block_options(config, in, here.channels));
+  }
+  const SpatialTransformerOptions attention = attention_options(config, here);
+  add_blocks(make, blocks, here.attends_down ? &attention : nullptr);
+  if (level + 1 == config.levels.size()) return;
+  add_module("downsamplers", downsamplers, std::make_shared<ModuleList<Downsample>>());
+  downsamplers->append(make.at("downsamplers"), here.channels, Downsample::Padding::kAround);
+}
+
+Tensor DownStage::operator()(Tensor x, const Conditioning& conditioning, std::vector<Tensor>& skips) const {
+  for (size_t i = 0; i < resnets->size(); ++i) {
+    x = block(i, x, conditioning);
+    skips.push_back(x);
+  }
+  if (downsamplers == nullptr) return x;
+  skips.push_back((*downsamplers)[0](x));
+  return skips.back();
+}
+
+UpStage::UpStage(const nn::Factory& make, const UNetConfig& config, size_t level) {
+  const UNetLevel& here = config.levels[level];
+  const int64_t below = config.levels[level + 1 < config.levels.size() ? level + 1 : level].channels;
+  const int64_t above = config.levels[level > 0 ? level - 1 : 0].channels;
+  std::vector<ResnetBlockOptions> blocks;
+  for (int64_t i = 0; i <= here.resnets; ++i) {
+    // The last skip is what the level began with: the result of the level above.
+    const int64_t skip = i == here.resnets ? above : here.channels;
+    blocks.push_back(block_options(config, (i == 0 ? below : here.channels) + skip, here.channels));
+  }
+  const SpatialTransformerOptions attention = attention_options(config, here);
+  add_blocks(make, blocks, here.attends_up ? &attention : nullptr);
+  if (level == 0) return;
+  add_module("upsamplers", upsamplers, std::make_shared<ModuleList<Upsample>>());
+  upsamplers->append(make.at("upsamplers"), here.channels);
+}
+
+Tensor UpStage::operator()(Tensor x, const Conditioning& conditioning, std::vector<Tensor>& skips) const {
+  for (size_t i = 0; i < resnets->size(); ++i) {
+    x = block(i, concat({x, skips.back()}, 1), conditioning);
+    skips.pop_back();
+  }
+  if (upsamplers == nullptr) return x;
+  // To the size of the next skip, which is odd where a side did not halve evenly.
+  const Shape& size = skips.back().shape();
+  return (*upsamplers)[0](x, size[2], size[3]);
+}
+
+MidStage::MidStage(const nn::Factory& make, const UNetConfig& config) {
+  const UNetLevel& last = config.levels.back();
+  ResnetBlockOptions options = block_options(config, last.channels, last.channels);
+  options.output_scale = config.mid_scale;
+  const SpatialTransformerOptions attention = attention_options(config, last);
+  add_module("attentions", attentions, std::make_shared<Attentions>());
+  add_module("resnets", resnets, std::make_shared<Resnets>());
+  resnets->append(make.at("resnets"), options);
+  attentions->append(make.at("attentions"), attention);
+  resnets->append(make.at("resnets"), options);
+}
+
+Tensor MidStage::operator()(Tensor x, const Conditioning& conditioning) const {
+  x = (*resnets)[0](x, conditioning.time);
+  return (*resnets)[1]((*attentions)[0](x, conditioning.context), conditioning.time);
+}
+
+}  // namespace gabbro::diffusion

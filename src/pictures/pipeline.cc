@@ -1,0 +1,310 @@
+#include "src/pictures/pipeline.h"
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+
+#include "gabbro/graph/eval.h"
+#include "gabbro/ops/create.h"
+#include "gabbro/plan/compiled.h"
+#include "src/backend/device.h"
+#include "src/base/error.h"
+#include "src/base/seconds_since.h"
+#include "src/models/diffusion/autoencoder.h"
+#include "src/models/diffusion/unet.h"
+#include "src/models/weights/checkpoint_weights.h"
+#include "src/models/weights/module_weights.h"
+#include "src/pictures/embedding_file.h"
+#include "src/pictures/guidance.h"
+#include "src/pictures/pipeline_folder.h"
+#include "src/pictures/scheduler_config.h"
+#include "src/pictures/text_states.h"
+
+namespace gabbro::pictures {
+namespace {
+
+using diffusion::Autoencoder;
+using diffusion::Denoiser;
+
+constexpr int64_t kMostSide = 16384, kMostSteps = 1000, kMostChunks = 64;
+
+// A model of modules from a part's folder.
+template <class M, class... Options>
+std::shared_ptr<M> load_part(const std::string& folder, const std::shared_ptr<Device>& device,
+                             const PipelineOptions& options, FilesInUse& files, PipelineFacts& facts, const char* part,
+                             const Options&... of_model) {
+  const Checkpoint checkpoint = Checkpoint::open(weights_of(folder));
+  llm::WeightOptions weight_options{.check_values = options.check_weights};
+  if (options.progress) {
+    weight_options.progress = [&options, part](uint64_t done, uint64_t total) {
+      options.progress(part, static_cast<double>(done) / static_cast<double>(total));
+    };
+  }
+  llm::CheckpointWeights weights(checkpoint, {}, device, weight_options);
+  const nn::Factory make{.device = device, .weights = std::make_shared<llm::SourcedModuleWeights>(weights)};
+  std::shared_ptr<M> model = std::make_shared<M>(make, of_model...);
+  checkpoint.require_unchanged();
+  files.add(checkpoint.files());
+  facts.file_bytes += checkpoint.file_bytes();
+  return model;
+}
+
+// The guided prediction and the prompts' states of one picture.
+struct Prompts {
+  std::vector<float> states;  // [1 or 2, S, C]: those of the negative prompt first
+  int64_t length = 0;         // S
+  bool guides = false;
+};
+
+}  // namespace
+
+struct Pipeline::State {
+  PipelineFacts facts;
+  std::shared_ptr<Device> device;
+  FilesInUse files;
+  std::unique_ptr<TextStates> text;
+  std::shared_ptr<diffusion::UNet> unet;
+  std::shared_ptr<Autoencoder> autoencoder;
+  Json scheduler;
+  std::string scheduler_name;
+  Embeddings embeddings;
+  // The denoiser for a batch, sides and a length of text; the last one.
+  std::unique_ptr<Compiled> compiled;
+  std::vector<int64_t> compiled_for;
+
+  SchedulerConfig scheduler_for(const PictureRequest& request) const;
+  Prompts encode(const PictureRequest& request, PictureResult& result) const;
+  std::vector<float> denoise(const Latent& x, double timestep, const Prompts& prompts, const PictureRequest& request,
+                             int64_t height, int64_t width);
+  images::Picture decode(const Latent& latent, int64_t height, int64_t width, const std::atomic<bool>* cancel) const;
+};
+
+Pipeline::Pipeline(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Pipeline::~Pipeline() = default;
+const PipelineFacts& Pipeline::facts() const { return state_->facts; }
+
+std::shared_ptr<Pipeline> Pipeline::load(const std::string& path, const PipelineOptions& options) {
+  const PipelineFolder folder = read_pipeline_folder(path);
+  auto state = std::make_unique<State>();
+  State& s = *state;
+  s.scheduler_name = folder.scheduler + "/scheduler_config.json";
+  s.scheduler = read_config(folder.scheduler, "scheduler_config.json");
+  const SchedulerConfig scheduler = read_scheduler_config(JsonNode(s.scheduler, s.scheduler_name));
+  const auto config_of = [](const std::string& part, const auto& read) {
+    const Json document = read_config(part, "config.json");
+    return read(JsonNode(document, part + "/config.json"));
+  };
+  const diffusion::UNetConfig unet = config_of(folder.unet, diffusion::read_unet_config);
+  const diffusion::AutoencoderConfig autoencoder = config_of(folder.vae, diffusion::read_autoencoder_config);
+  if (unet.in_channels != autoencoder.latent_channels || unet.out_channels != autoencoder.latent_channels) {
+    throw bad_input("{}: the U-Net takes {} channels and gives {}, the autoencoder's latents have {}", path,
+                    unet.in_channels, unet.out_channels, autoencoder.latent_channels);
+  }
+  s.device = open_device(options.device, {.threads = options.threads});
+  s.text = std::make_unique<TextStates>(folder.text_encoder, folder.tokenizer, s.device, options.check_weights);
+  if (s.text->width() != unet.context_width) {
+    throw bad_input("{}: the text encoder's states have {} numbers, the U-Net wants {}", path, s.text->width(),
+                    unet.context_width);
+  }
+  s.embeddings = read_embeddings(options.embeddings, s.text->width());
+  s.unet = load_part<diffusion::UNet>(folder.unet, s.device, options, s.files, s.facts, "U-Net", unet);
+  s.autoencoder =
+      load_part<Autoencoder>(folder.vae, s.device, options, s.files, s.facts, "autoencoder", autoencoder, false);
+  const std::filesystem::path canonical = std::filesystem::weakly_canonical(path);
+  s.facts.name = canonical.filename().string();
+  s.facts.class_name = folder.class_name;
+  s.facts.device_id = s.device->facts().id;
+  s.facts.device_name = s.device->facts().name;
+  if (scheduler.sampler != nullptr) s.facts.sampler = scheduler.sampler->name;
+  s.facts.size_multiple = autoencoder.factor();
+  s.facts.width = s.facts.height = unet.sample_size * autoencoder.factor();
+  return std::shared_ptr<Pipeline>(new Pipeline(std::move(state)));
+}
+
+SchedulerConfig Pipeline::State::scheduler_for(const PictureRequest& request) const {
+  const JsonNode config(scheduler, scheduler_name);
+  const Sampler* const sampler = request.sampler.empty() ? nullptr : &find_sampler(request.sampler);
+  SchedulerConfig chosen = read_scheduler_config(config, sampler);
+  if (chosen.sampler == nullptr) {
+    throw Error(ErrorCode::kBadInput, fmt::format("{}: no sampler of {} is built", config.path(), chosen.class_name),
+                "--sampler NAME takes another one");
+  }
+  if (request.eta) chosen.options.eta = request.eta;
+  return chosen;
+}
+
+void Pipeline::check(const PictureRequest& request) const {
+  const PipelineFacts& facts = state_->facts;
+  for (const auto& [side, name] : {std::pair(request.width, "width"), {request.height, "height"}}) {
+    if (side == 0) continue;
+    const int64_t multiple = facts.size_multiple;
+    if (side % multiple != 0 || side < multiple || side > kMostSide) {
+      const int64_t nearest = std::clamp((side + multiple / 2) / multiple * multiple, multiple, kMostSide);
+      throw Error(ErrorCode::kBadInput,
+                  fmt::format("--{} {} is not a multiple of {} up to {}", name, side, multiple, kMostSide),
+                  fmt::format("the nearest is {}", nearest));
+    }
+  }
+  if (request.steps < 1 || request.steps > kMostSteps)
+    throw bad_input("--steps {} is not in 1 to {}", request.steps, kMostSteps);
+  if (!std::isfinite(request.guidance) || request.guidance < 0 || request.guidance > 100)
+    throw bad_input("--guidance {} is not in 0 to 100", request.guidance);
+  if (!(request.guidance_rescale >= 0 && request.guidance_rescale <= 1))
+    throw bad_input("--guidance-rescale {} is not in 0 to 1", request.guidance_rescale);
+  if (request.eta && !(*request.eta >= 0 && *request.eta <= 1))
+    throw bad_input("--eta {} is not in 0 to 1", *request.eta);
+  if (request.clip_skip < 0 || request.clip_skip >= state_->text->layers())
+    throw bad_input("--clip-skip {}: the text encoder has {} layers", request.clip_skip, state_->text->layers());
+  const SchedulerConfig scheduler = state_->scheduler_for(request);
+  if (request.schedule.empty()) {
+    make_schedule(scheduler, request.steps);
+  } else {
+    make_named_schedule(std::make_shared<NoiseTable>(scheduler.noise), request.schedule, request.steps);
+    if (scheduler.sampler->style == TimestepStyle::kDiscrete || scheduler.sampler->style == TimestepStyle::kConsistency)
+      throw bad_input("--schedule {}: the sampler {} has its own timesteps", request.schedule, scheduler.sampler->name);
+  }
+}
+
+Prompts Pipeline::State::encode(const PictureRequest& request, PictureResult& result) const {
+  const PromptTokenizer tokenizer = text->prompt_tokenizer(embeddings);
+  PromptTokens with = tokenize_prompt(request.prompt, request.syntax, tokenizer);
+  PromptTokens without = tokenize_prompt(request.negative, request.syntax, tokenizer);
+  Prompts prompts{.guides = request.guidance > 1 && unet->facts().guidance_features == 0};
+  const size_t chunks = std::max(with.chunks.size(), prompts.guides ? without.chunks.size() : 0);
+  if (std::ssize(with.chunks) > kMostChunks || std::ssize(without.chunks) > kMostChunks)
+    throw bad_input("the prompt has more than {} tokens", kMostChunks * static_cast<int64_t>(tokenizer.context));
+  for (PromptTokens* tokens : {&with, &without}) {
+    pad_chunks(*tokens, chunks, tokenizer);
+    if (!tokens->dropped.empty()) {
+      result.notes.push_back(fmt::format("the {}prompt has more than {} tokens; left out: {}",
+                                         tokens == &with ? "" : "negative ", tokenizer.context - 2, tokens->dropped));
+    }
+    result.notes.insert(result.notes.end(), tokens->notes.begin(), tokens->notes.end());
+  }
+  if (prompts.guides) prompts.states = text->states(without, request.syntax, request.clip_skip, request.cancel);
+  const std::vector<float> states = text->states(with, request.syntax, request.clip_skip, request.cancel);
+  prompts.states.insert(prompts.states.end(), states.begin(), states.end());
+  prompts.length = static_cast<int64_t>(chunks * tokenizer.context);
+  return prompts;
+}
+
+std::vector<float> Pipeline::State::denoise(const Latent& x, double timestep, const Prompts& prompts,
+                                            const PictureRequest& request, int64_t height, int64_t width) {
+  const diffusion::DenoiserFacts& model = unet->facts();
+  const int64_t batch = prompts.guides ? 2 : 1;
+  const std::vector<float> features = unet->time_features(timestep);
+  std::vector<float> latents, times, guidance;
+  for (int64_t i = 0; i < batch; ++i) {
+    latents.insert(latents.end(), x.begin(), x.end());
+    times.insert(times.end(), features.begin(), features.end());
+  }
+  std::vector<Tensor> inputs{
+      device->upload(DType::f32, Shape{batch, model.in_channels, height, width}, latents.data()),
+      device->upload(DType::f32, Shape{batch, model.time_features}, times.data()),
+      device->upload(DType::f32, Shape{batch, prompts.length, model.context_width}, prompts.states.data())};
+  if (model.guidance_features > 0) {
+    // Models that were distilled with guidance take 1000 times its excess over 1 (Luo et al. 2023).
+    guidance = diffusion::sinusoid_features(1000 * (request.guidance - 1),
+                                            {.width = model.guidance_features, .cosines_first = false, .shift = 1});
+    inputs.push_back(device->upload(DType::f32, Shape{batch, model.guidance_features}, guidance.data()));
+  }
+  const std::vector<int64_t> shape{batch, height, width, prompts.length};
+  if (compiled == nullptr || compiled_for != shape) {
+    compiled = std::make_unique<Compiled>(
+        [&] {
+          return std::vector<Tensor>{unet->forward({.latent = inputs[0],
+                                                    .time = inputs[1],
+                                                    .context = inputs[2],
+                                                    .guidance = inputs.size() > 3 ? inputs[3] : Tensor()})};
+        },
+        inputs);
+    compiled_for = shape;
+    compiled->forget_inputs();
+  }
+  const std::vector<Tensor> outputs = (*compiled)(inputs, request.cancel);
+  std::vector<float> output = to_host<float>(outputs[0]);
+  if (!prompts.guides) return output;
+  const std::span all(output);
+  return guided(all.first(x.size()), all.subspan(x.size()), request.guidance, request.guidance_rescale);
+}
+
+images::Picture Pipeline::State::decode(const Latent& latent, int64_t height, int64_t width,
+                                        const std::atomic<bool>* cancel) const {
+  const diffusion::AutoencoderConfig& config = autoencoder->config();
+  Latent scaled = latent;
+  for (float& value : scaled) value = static_cast<float>(value / config.scaling + config.shift);
+  const Tensor z = device->upload(DType::f32, Shape{1, config.latent_channels, height, width}, scaled.data());
+  Tensor y = autoencoder->decode(z);  // [1, 3, H, W]
+  eval(std::span(&y, 1), cancel);
+  const std::vector<float> values = to_host<float>(y);
+  images::Picture picture{.width = y.shape()[3], .height = y.shape()[2]};
+  const size_t pixels = static_cast<size_t>(picture.width * picture.height);
+  picture.pixels.resize(3 * pixels);
+  for (size_t c = 0; c < 3; ++c) {
+    for (size_t i = 0; i < pixels; ++i) {
+      const float value = values[c * pixels + i];
+      if (!std::isfinite(value)) throw failed("the decoded picture has values that are not numbers");
+      // Rounded as diffusers does: to the nearest, ties to even.
+      picture.pixels[3 * i + c] = static_cast<uint8_t>(std::nearbyint(std::clamp(value / 2 + 0.5f, 0.0f, 1.0f) * 255));
+    }
+  }
+  return picture;
+}
+
+PictureResult Pipeline::generate(const PictureRequest& request) {
+  State& s = *state_;
+  check(request);
+  PictureResult result;
+  result.width = request.width > 0 ? request.width : s.facts.width;
+  result.height = request.height > 0 ? request.height : s.facts.height;
+  const int64_t width = result.width / s.facts.size_multiple, height = result.height / s.facts.size_multiple;
+  const SchedulerConfig scheduler = s.scheduler_for(request);
+  const Schedule schedule =
+      request.schedule.empty()
+          ? make_schedule(scheduler, request.steps)
+          : make_named_schedule(std::make_shared<NoiseTable>(scheduler.noise), request.schedule, request.steps);
+  result.sampler = scheduler.sampler->name;
+  result.schedule = request.schedule;
+
+  auto started = std::chrono::steady_clock::now();
+  const Prompts prompts = s.encode(request, result);
+  result.text_seconds = seconds_since(started);
+
+  started = std::chrono::steady_clock::now();
+  const int64_t channels = s.unet->facts().in_channels;
+  const std::unique_ptr<NoiseSource> noise = make_noise_source(request.noise, request.seed);
+  Latent x = noise->normal(static_cast<size_t>(channels * height * width));
+  for (float& value : x) value = static_cast<float>(value * schedule.start_scale);
+  const int64_t calls = static_cast<int64_t>(schedule.steps()) * scheduler.sampler->evaluations;
+  SamplerModel model{.prediction = scheduler.prediction};
+  model.call = [&](const Latent& at, double timestep) {
+    Latent output = s.denoise(at, timestep, prompts, request, height, width);
+    ++result.evaluations;
+    for (const float value : output) {
+      if (!std::isfinite(value))
+        throw failed("step {}: the U-Net's output has values that are not numbers", result.evaluations);
+    }
+    if (request.on_step) {
+      const double ratio = schedule.table->sigma_at(timestep);
+      const Latent seen = model.picture_of(at, output, {.ratio = ratio, .timestep = timestep});
+      request.on_step({.step = result.evaluations,
+                       .steps = std::max(calls, result.evaluations),
+                       .latent = seen,
+                       .channels = channels,
+                       .height = height,
+                       .width = width});
+    }
+    return output;
+  };
+  result.latent = scheduler.sampler->run(
+      std::move(x), {.schedule = schedule, .model = model, .noise = *noise, .options = scheduler.options});
+  result.denoise_seconds = seconds_since(started);
+
+  started = std::chrono::steady_clock::now();
+  result.picture = s.decode(result.latent, height, width, request.cancel);
+  result.decode_seconds = seconds_since(started);
+  s.files.require_unchanged();
+  return result;
+}
+
+}  // namespace gabbro::pictures

@@ -1,0 +1,29 @@
+// model_index.json: the parts of a pipeline that diffusers saved, each in its folder.
+#pragma once
+
+#include <string>
+
+#include "src/base/json_node.h"
+
+namespace gabbro::pictures {
+
+struct PipelineFolder {
+  std::string path;
+  std::string class_name;                                     // "StableDiffusionPipeline"
+  std::string text_encoder, tokenizer, unet, vae, scheduler;  // folders
+};
+
+bool is_pipeline_folder(const std::string& path);
+
+// Throws bad_input that names the file: not there, another pipeline than those that are built (which the hint lists), a
+// part that is missing or of another class.
+PipelineFolder read_pipeline_folder(const std::string& path);
+
+// The weights of a part: the safetensors file or index that diffusers would take first. Throws bad_input where there
+// are none, and for weights that only pickles hold.
+std::string weights_of(const std::string& folder);
+
+// FOLDER/FILE as JSON. Throws bad_input that names it.
+Json read_config(const std::string& folder, const char* file);
+
+}  // namespace gabbro::pictures

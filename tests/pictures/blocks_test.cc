@@ -1,0 +1,115 @@
+// Each block of a tiny U-Net and autoencoder against diffusers', from the input that diffusers gave it.
+#include "gabbro/graph/eval.h"
+#include "src/models/diffusion/autoencoder.h"
+#include "src/models/diffusion/unet.h"
+#include "src/models/weights/checkpoint_weights.h"
+#include "src/models/weights/module_weights.h"
+#include "src/pictures/pipeline_folder.h"
+#include "tests/pictures/expected_tensors.h"
+
+namespace gabbro::pictures {
+namespace {
+
+// Sums of some thousand products in f32.
+constexpr double kExact = 1e-5;
+
+class Blocks : public testing::TestWithParam<std::string> {
+ protected:
+  template <class M, class Config>
+  std::shared_ptr<M> load(const char* part, const Config& config) {
+    const std::string folder = picture_folder(GetParam()) + "/" + part;
+    const Checkpoint checkpoint = Checkpoint::open(weights_of(folder));
+    llm::CheckpointWeights weights(checkpoint, {}, test_device(), {});
+    const nn::Factory make{.device = test_device(), .weights = std::make_shared<llm::SourcedModuleWeights>(weights)};
+    return std::make_shared<M>(make, config);
+  }
+  std::shared_ptr<diffusion::UNet> load_unet() {
+    const Json config = read_config(picture_folder(GetParam()) + "/unet", "config.json");
+    return load<diffusion::UNet>("unet", diffusion::read_unet_config(JsonNode(config, "unet/config.json")));
+  }
+  std::shared_ptr<diffusion::Autoencoder> load_autoencoder() {
+    const Json config = read_config(picture_folder(GetParam()) + "/vae", "config.json");
+    return load<diffusion::Autoencoder>("vae", diffusion::read_autoencoder_config(JsonNode(config, "vae/config.json")));
+  }
+  // Runs the block of this name on its recorded input.
+  Tensor run(nn::Module& block, const std::string& name) {
+    const auto input = [&](int i) {
+      const std::string key = name + ".in." + std::to_string(i);
+      return expected.has(key) ? expected.tensor(key) : Tensor();
+    };
+    if (auto* const resnet = dynamic_cast<diffusion::ResnetBlock*>(&block)) return (*resnet)(input(0), input(1));
+    if (auto* const transformer = dynamic_cast<diffusion::SpatialTransformer*>(&block))
+      return (*transformer)(input(0), input(1));
+    if (auto* const down = dynamic_cast<diffusion::Downsample*>(&block)) return (*down)(input(0));
+    if (auto* const middle = dynamic_cast<diffusion::AutoencoderMiddle*>(&block)) return (*middle)(input(0));
+    if (auto* const up = dynamic_cast<diffusion::Upsample*>(&block)) {
+      const Tensor x = input(0);
+      return (*up)(x, 2 * x.shape()[2], 2 * x.shape()[3]);
+    }
+    return {};
+  }
+  void compare(nn::Module& module, const std::string& name, int& compared) {
+    for (const nn::Module::Child& child : module.children()) {
+      const std::string inside = name + "." + child.name;
+      if (expected.has(inside + ".out")) {
+        const Tensor y = run(*child.module, inside);
+        ASSERT_TRUE(y.defined()) << inside;
+        expect_close(y, expected.values(inside + ".out"), kExact, inside);
+        ++compared;
+      }
+      compare(*child.module, inside, compared);
+    }
+  }
+
+  ExpectedTensors expected{GetParam()};
+};
+
+TEST_P(Blocks, of_the_unet) {
+  const auto unet = load_unet();
+  int compared = 0;
+  compare(*unet, "unet", compared);
+  EXPECT_GE(compared, 12);
+}
+
+TEST_P(Blocks, of_the_autoencoder) {
+  const auto autoencoder = load_autoencoder();
+  int compared = 0;
+  compare(*autoencoder, "vae", compared);
+  EXPECT_GE(compared, 16);
+}
+
+TEST_P(Blocks, make_the_whole_unet) {
+  const auto unet = load_unet();
+  std::vector<float> times;
+  for (int i = 0; i < 2; ++i) {
+    const std::vector<float> features = unet->time_features(981);
+    times.insert(times.end(), features.begin(), features.end());
+  }
+  const Tensor y =
+      unet->forward({.latent = expected.tensor("unet.x"),
+                     .time = test_device()->upload(DType::f32, Shape{2, unet->facts().time_features}, times.data()),
+                     .context = expected.tensor("unet.context")});
+  expect_close(y, expected.values("unet.y"), kExact, "unet");
+}
+
+TEST_P(Blocks, make_the_whole_autoencoder) {
+  const auto autoencoder = load_autoencoder();
+  expect_close(autoencoder->decode(expected.tensor("vae.latent")), expected.values("vae.decoded"), kExact, "decoder");
+  expect_close(autoencoder->encode(expected.tensor("vae.picture")), expected.values("vae.moments"), kExact, "encoder");
+}
+
+INSTANTIATE_TEST_SUITE_P(Pipelines, Blocks, testing::Values("sd15", "sd21"), [](const auto& row) { return row.param; });
+
+TEST(TimeFeatures, are_cosines_and_sines) {
+  const std::vector<double> of_981 = {.679957, -.757953, -.926715, .556192, .733252, -.652310, -.375765, .831054};
+  const std::vector<double> of_1 = {.540302, .995004, .999950, 1, .841471, .099833, .01, .001};
+  const std::vector<float> first = diffusion::sinusoid_features(981, {.width = 8});
+  const std::vector<float> second = diffusion::sinusoid_features(1, {.width = 8});
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_NEAR(first[i], of_981[i], 2e-5);  // angles of up to 981 in f32
+    EXPECT_NEAR(second[i], of_1[i], 1e-6);
+  }
+}
+
+}  // namespace
+}  // namespace gabbro::pictures
