@@ -119,10 +119,7 @@ Picture decode_jpeg(std::span<const std::byte> file, const std::string& name, co
   // A block of 8 x 8 pixels has 6 bits at least, and four of them for each of color where that is stored at half size.
   if (static_cast<size_t>(picture.width * picture.height) / 64 / 8 > file.size())
     throw bad_input("{}: {} bytes are no picture of {} x {} pixels", name, file.size(), picture.width, picture.height);
-  const bool four = reader.jpeg.out_color_space == JCS_CMYK;
-  picture.channels = four ? 4 : reader.jpeg.out_color_space == JCS_GRAYSCALE ? 1 : 3;
-  picture.pixels.resize(picture.size());
-  if (!read_rows(reader, picture.pixels.data())) throw bad_input("{}: {}", name, reader.message);
+  // Before the pixels, after which libjpeg frees the markers.
   ExifFields exif;
   for (const jpeg_marker_struct* marker = reader.jpeg.marker_list; marker != nullptr; marker = marker->next) {
     const std::span data(reinterpret_cast<const std::byte*>(marker->data), marker->data_length);
@@ -132,8 +129,13 @@ Picture decode_jpeg(std::span<const std::byte> file, const std::string& name, co
       exif = read_exif(data.subspan(6));
     }
   }
+  const bool adobe = reader.jpeg.saw_Adobe_marker != 0;
+  const bool four = reader.jpeg.out_color_space == JCS_CMYK;
+  picture.channels = four ? 4 : reader.jpeg.out_color_space == JCS_GRAYSCALE ? 1 : 3;
+  picture.pixels.resize(picture.size());
+  if (!read_rows(reader, picture.pixels.data())) throw bad_input("{}: {}", name, reader.message);
   if (!exif.user_comment.empty()) picture.texts.emplace_back("parameters", exif.user_comment);
-  if (four) cmyk_to_rgb(picture, reader.jpeg.saw_Adobe_marker != 0);
+  if (four) cmyk_to_rgb(picture, adobe);
   set_upright(picture, exif.orientation);
   return picture;
 }

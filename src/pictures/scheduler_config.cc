@@ -36,7 +36,7 @@ constexpr SchedulerClass kClasses[] = {
     {"DPMSolverMultistepScheduler", "dpmpp_2m", TimestepStyle::kMultistep, Spacing::kLinspace},
     {"DPMSolverSinglestepScheduler", nullptr, TimestepStyle::kMultistep, Spacing::kLinspace},
     {"UniPCMultistepScheduler", "unipc", TimestepStyle::kMultistep, Spacing::kLinspace},
-    {"DEISMultistepScheduler", nullptr, TimestepStyle::kMultistep, Spacing::kLinspace},
+    {"DEISMultistepScheduler", nullptr, TimestepStyle::kMultistep, Spacing::kLinspace, false},
 };
 
 template <class T, size_t N>

@@ -60,7 +60,7 @@ Latent sample_dpmpp_2m_sde(Latent x, const SamplerRun& run) {
                                                 : taken / 2 * h / state.step_before;
     const Latent& before = first ? state.picture : state.before;
     const Latent noise = run.noise.normal(x.size());
-    const double up = to * std::sqrt(-std::expm1(-2 * eta * h));
+    const double up = to > 0 ? to * std::sqrt(-std::expm1(-2 * eta * h)) : 0;
     x = weighted_sum({{kept, x}, {taken + lean, state.picture}, {-lean, before}, {up, noise}});
     state.before = std::move(state.picture);
     state.step_before = h;
