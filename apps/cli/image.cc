@@ -25,7 +25,7 @@ using pictures::PromptSyntax;
 
 struct ImageArguments {
   CommonOptions common;
-  std::string model, prompt, negative, out, sampler, schedule;
+  std::string model, prompt, negative, out, sampler, schedule, preview_decoder;
   std::string noise = "torch", weights = "a1111";
   std::vector<std::string> embeddings;
   std::optional<uint64_t> seed;
@@ -113,6 +113,7 @@ int run(ImageArguments& o) {
                                     .threads = o.common.threads,
                                     .check_weights = o.common.check_weights,
                                     .embeddings = o.embeddings};
+  options.preview_decoder = o.preview_decoder;
   PictureRequest request = request_of(o);
   std::shared_ptr<Pipeline> pipeline;
   {
@@ -130,7 +131,7 @@ int run(ImageArguments& o) {
     request.seed = first_seed + static_cast<uint64_t>(i);
     PictureResult result;
     {
-      ImageProgress progress(o.preview, i, o.count);
+      ImageProgress progress(*pipeline, o.preview, i, o.count);
       request.on_step = [&](const pictures::PictureStep& step) { progress.show(step); };
       result = pipeline->generate(request);
     }
@@ -207,6 +208,11 @@ void add_image(Command root) {
       .placeholder("[NAME=]FILE");
   command.flag("--metadata,!--no-metadata", o->metadata, "Write prompt and settings into the file, as A1111 does");
   command.flag("--preview", o->preview, "Show the picture in the terminal while it is drawn");
+  command
+      .option("--preview-decoder", o->preview_decoder,
+              "Folder of TAESD, an AutoencoderTiny of diffusers, for previews; without it they are rough colors")
+      .placeholder("FOLDER")
+      .file(FileUse::kInput);
   add_device_options(command, o->common);
   add_check_weights(command, o->common);
   add_output_options(command, o->common);

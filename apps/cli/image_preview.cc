@@ -4,12 +4,9 @@
 
 #include <algorithm>
 
-#include "src/pictures/preview.h"
-
 namespace gabbro::cli {
 
-std::string draw_blocks(const pictures::PictureStep& step, int64_t columns) {
-  const images::Picture picture = pictures::preview(step);
+std::string draw_blocks(const images::Picture& picture, int64_t columns) {
   const int64_t width = std::min(picture.width, columns);
   const int64_t height = std::max<int64_t>(1, picture.height * width / picture.width);
   const auto color = [&](int64_t x, int64_t y) {
@@ -26,20 +23,17 @@ std::string draw_blocks(const pictures::PictureStep& step, int64_t columns) {
   return text;
 }
 
-ImageProgress::ImageProgress(bool preview, int64_t number, int64_t count) {
+ImageProgress::ImageProgress(const pictures::Pipeline& pipeline, bool preview, int64_t number, int64_t count)
+    : pipeline_(pipeline) {
   const std::string label = count == 1 ? "drawing" : fmt::format("drawing {} of {}", number + 1, count);
-  if (preview && is_terminal(STDERR_FILENO)) {
-    lines_ = 0;
-  } else {
-    bar_.emplace(label, true);
-  }
+  if (!preview || !is_terminal(STDERR_FILENO)) bar_.emplace(label, true);
 }
 
 ImageProgress::~ImageProgress() = default;
 
 void ImageProgress::show(const pictures::PictureStep& step) {
   if (bar_) return bar_->show(static_cast<double>(step.step) / static_cast<double>(step.steps));
-  const std::string blocks = draw_blocks(step, 64);
+  const std::string blocks = draw_blocks(pipeline_.preview(step), 64);
   const std::string back = lines_ > 0 ? fmt::format("\x1b[{}A", lines_) : "";
   say(back + blocks);
   lines_ = std::ranges::count(blocks, '\n');

@@ -11,12 +11,14 @@
 #include "src/base/error.h"
 #include "src/base/seconds_since.h"
 #include "src/models/diffusion/autoencoder.h"
+#include "src/models/diffusion/autoencoder_tiny.h"
 #include "src/models/diffusion/unet.h"
 #include "src/models/weights/checkpoint_weights.h"
 #include "src/models/weights/module_weights.h"
 #include "src/pictures/embedding_file.h"
 #include "src/pictures/guidance.h"
 #include "src/pictures/pipeline_folder.h"
+#include "src/pictures/preview.h"
 #include "src/pictures/scheduler_config.h"
 #include "src/pictures/text_states.h"
 
@@ -49,6 +51,24 @@ std::shared_ptr<M> load_part(const std::string& folder, const std::shared_ptr<De
   return model;
 }
 
+// The pixels of a decoded tensor [1, 3, H, W] whose values are scaled and shifted to 0 .. 1.
+images::Picture picture_of(const Tensor& decoded, float scale, float shift) {
+  const std::vector<float> values = to_host<float>(decoded);
+  images::Picture picture{.width = decoded.shape()[3], .height = decoded.shape()[2]};
+  const auto pixels = static_cast<size_t>(picture.width * picture.height);
+  picture.pixels.resize(3 * pixels);
+  for (size_t c = 0; c < 3; ++c) {
+    for (size_t i = 0; i < pixels; ++i) {
+      const float value = values[c * pixels + i];
+      if (!std::isfinite(value)) throw failed("the decoded picture has values that are not numbers");
+      // Rounded as diffusers does: to the nearest, ties to even.
+      const float unit = std::clamp(value * scale + shift, 0.0f, 1.0f);
+      picture.pixels[3 * i + c] = static_cast<uint8_t>(std::nearbyint(unit * 255));
+    }
+  }
+  return picture;
+}
+
 // The guided prediction and the prompts' states of one picture.
 struct Prompts {
   std::vector<float> states;  // [1 or 2, S, C]: those of the negative prompt first
@@ -65,6 +85,7 @@ struct Pipeline::State {
   std::unique_ptr<TextStates> text;
   std::shared_ptr<diffusion::UNet> unet;
   std::shared_ptr<Autoencoder> autoencoder;
+  std::shared_ptr<diffusion::TinyDecoder> tiny_decoder;  // of previews; null: none
   Json scheduler;
   std::string scheduler_name;
   Embeddings embeddings;
@@ -110,6 +131,15 @@ std::shared_ptr<Pipeline> Pipeline::load(const std::string& path, const Pipeline
   s.unet = load_part<diffusion::UNet>(folder.unet, s.device, options, s.files, s.facts, "U-Net", unet);
   s.autoencoder =
       load_part<Autoencoder>(folder.vae, s.device, options, s.files, s.facts, "autoencoder", autoencoder, false);
+  if (!options.preview_decoder.empty()) {
+    const diffusion::TinyDecoderConfig tiny = config_of(options.preview_decoder, diffusion::read_tiny_decoder_config);
+    if (tiny.latent_channels != autoencoder.latent_channels) {
+      throw bad_input("{}: decodes latents of {} channels, the pipeline's have {}", options.preview_decoder,
+                      tiny.latent_channels, autoencoder.latent_channels);
+    }
+    s.tiny_decoder = load_part<diffusion::TinyDecoder>(options.preview_decoder, s.device, options, s.files, s.facts,
+                                                       "preview decoder", tiny);
+  }
   const std::filesystem::path canonical = std::filesystem::weakly_canonical(path);
   s.facts.name = canonical.filename().string();
   s.facts.class_name = folder.class_name;
@@ -236,19 +266,16 @@ images::Picture Pipeline::State::decode(const Latent& latent, int64_t height, in
   const Tensor z = device->upload(DType::f32, Shape{1, config.latent_channels, height, width}, scaled.data());
   Tensor y = autoencoder->decode(z);  // [1, 3, H, W]
   eval(std::span(&y, 1), cancel);
-  const std::vector<float> values = to_host<float>(y);
-  images::Picture picture{.width = y.shape()[3], .height = y.shape()[2]};
-  const size_t pixels = static_cast<size_t>(picture.width * picture.height);
-  picture.pixels.resize(3 * pixels);
-  for (size_t c = 0; c < 3; ++c) {
-    for (size_t i = 0; i < pixels; ++i) {
-      const float value = values[c * pixels + i];
-      if (!std::isfinite(value)) throw failed("the decoded picture has values that are not numbers");
-      // Rounded as diffusers does: to the nearest, ties to even.
-      picture.pixels[3 * i + c] = static_cast<uint8_t>(std::nearbyint(std::clamp(value / 2 + 0.5f, 0.0f, 1.0f) * 255));
-    }
-  }
-  return picture;
+  return picture_of(y, 0.5f, 0.5f);
+}
+
+images::Picture Pipeline::preview(const PictureStep& step) const {
+  const State& s = *state_;
+  if (s.tiny_decoder == nullptr) return linear_preview(step);
+  const Tensor z = s.device->upload(DType::f32, Shape{1, step.channels, step.height, step.width}, step.latent.data());
+  Tensor y = (*s.tiny_decoder)(z);  // [1, 3, H, W]
+  eval(std::span(&y, 1));
+  return picture_of(y, 1, 0);
 }
 
 PictureResult Pipeline::generate(const PictureRequest& request) {

@@ -16,10 +16,11 @@
 namespace gabbro::pictures {
 
 struct PipelineOptions {
-  std::string device = "auto";                                           // as open_device() takes it
-  int threads = 0;                                                       // of a CPU device; 0: one per physical core
-  bool check_weights = true;                                             // refuse values that are not numbers
-  std::vector<std::string> embeddings{};                                 // files of textual inversion, [NAME=]FILE
+  std::string device = "auto";            // as open_device() takes it
+  int threads = 0;                        // of a CPU device; 0: one per physical core
+  bool check_weights = true;              // refuse values that are not numbers
+  std::string preview_decoder{};          // a folder of TAESD; empty: previews are a linear map of latents
+  std::vector<std::string> embeddings{};  // files of textual inversion, [NAME=]FILE
   std::function<void(const std::string& part, double done)> progress{};  // while weights are loaded
 };
 
@@ -76,6 +77,8 @@ class Pipeline {
   // Throws bad_input that names the option for a request that cannot be; kInterrupted; failed() where numbers overflow.
   // One request at a time.
   PictureResult generate(const PictureRequest& request);
+  // A small picture of a step: decoded by TAESD where that was given, else by a linear map.
+  images::Picture preview(const PictureStep& step) const;
   // The steps of a request that can be followed, checked before anything is computed. Throws as generate().
   void check(const PictureRequest& request) const;
 

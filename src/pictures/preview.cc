@@ -17,7 +17,7 @@ uint8_t to_byte(float value) {
 
 }  // namespace
 
-images::Picture preview(const PictureStep& step) {
+images::Picture linear_preview(const PictureStep& step) {
   images::Picture picture{.width = step.width, .height = step.height};
   const auto pixels = static_cast<size_t>(step.width * step.height);
   picture.pixels.resize(3 * pixels);

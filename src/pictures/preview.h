@@ -8,6 +8,6 @@ namespace gabbro::pictures {
 
 // One pixel an element of the latent, by a linear map of its four channels to RGB: rough colors, no detail. Latents of
 // other channels become gray.
-images::Picture preview(const PictureStep& step);
+images::Picture linear_preview(const PictureStep& step);
 
 }  // namespace gabbro::pictures

@@ -1,6 +1,7 @@
 // Each block of a tiny U-Net and autoencoder against diffusers', from the input that diffusers gave it.
 #include "gabbro/graph/eval.h"
 #include "src/models/diffusion/autoencoder.h"
+#include "src/models/diffusion/autoencoder_tiny.h"
 #include "src/models/diffusion/unet.h"
 #include "src/models/weights/checkpoint_weights.h"
 #include "src/models/weights/module_weights.h"
@@ -99,6 +100,18 @@ TEST_P(Blocks, make_the_whole_autoencoder) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Pipelines, Blocks, testing::Values("sd15", "sd21"), [](const auto& row) { return row.param; });
+
+TEST(TinyDecoder, equals_that_of_diffusers) {
+  const std::string folder = picture_folder("taesd");
+  const Json config = read_config(folder, "config.json");
+  const Checkpoint checkpoint = Checkpoint::open(weights_of(folder));
+  llm::CheckpointWeights weights(checkpoint, {}, test_device(), {});
+  const nn::Factory make{.device = test_device(), .weights = std::make_shared<llm::SourcedModuleWeights>(weights)};
+  const diffusion::TinyDecoder decoder(make, diffusion::read_tiny_decoder_config(JsonNode(config, "config.json")));
+  const ExpectedTensors expected("taesd");
+  // diffusers has -1 .. 1.
+  expect_close(decoder(expected.tensor("latent")) * 2.0 - 1.0, expected.values("decoded"), kExact, "decoder");
+}
 
 TEST(TimeFeatures, are_cosines_and_sines) {
   const std::vector<double> of_981 = {.679957, -.757953, -.926715, .556192, .733252, -.652310, -.375765, .831054};

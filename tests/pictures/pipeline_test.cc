@@ -199,6 +199,23 @@ TEST(Pictures, are_canceled_within_a_step) {
   EXPECT_NO_THROW(pipeline->generate(request_of("euler", 24, 16)));
 }
 
+TEST(Previews, are_decoded_or_mapped) {
+  std::vector<images::Picture> previews;
+  for (const std::string& decoder : {std::string(), picture_folder("taesd")}) {
+    const auto pipeline = Pipeline::load(picture_folder("sd15"), {.threads = 2, .preview_decoder = decoder});
+    PictureRequest request = request_of("euler", 24, 16);
+    request.on_step = [&](const PictureStep& step) {
+      if (step.step == step.steps) previews.push_back(pipeline->preview(step));
+    };
+    pipeline->generate(request);
+  }
+  ASSERT_EQ(previews.size(), 2u);
+  EXPECT_EQ(previews[0].width, 12);  // an element a pixel
+  EXPECT_EQ(previews[0].height, 8);
+  EXPECT_EQ(previews[1].width, 24);
+  EXPECT_EQ(previews[1].height, 16);
+}
+
 TEST(Pictures, refuse_requests_that_cannot_be) {
   const auto pipeline = load(picture_folder("sd15"));
   const auto refused = [&](const char* part, auto change) {

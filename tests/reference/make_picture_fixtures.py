@@ -10,6 +10,7 @@ float32, has
   vae.latent, vae.decoded, vae.picture, vae.moments
   SAMPLER.latent                        the latents after 10 steps with guidance 7.5, from seed 0
   picture                               the decoded picture of the first of these, in [0, 1]
+taesd has a small decoder instead of a pipeline.
 Needs torch, diffusers 0.39, transformers and tokenizers. Usage: make_picture_fixtures.py [NAME...]
 """
 import json
@@ -203,6 +204,22 @@ def make(name, row):
     print(f"{name}: {size} bytes, {len(expected)} tensors")
 
 
+@torch.no_grad()
+def make_tiny_decoder():
+    """tests/data/pictures/taesd: an AutoencoderTiny, `latent` and what it decodes to, in -1 .. 1."""
+    folder, generator = OUT / "taesd", torch.Generator().manual_seed(3)
+    model = diffusers.AutoencoderTiny(
+        encoder_block_out_channels=(8, 8), decoder_block_out_channels=(8, 8), num_encoder_blocks=(1, 2),
+        num_decoder_blocks=(2, 1)).eval()
+    randomize(model, generator)
+    model.save_pretrained(folder)
+    latent = torch.randn((1, 4, 6, 10), generator=generator) * 2
+    save_file({"latent": latent, "decoded": model.decode(latent).sample.clone()}, folder / "expected.safetensors")
+
+
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or PIPELINES:
-        make(wanted, PIPELINES[wanted])
+    for wanted in sys.argv[1:] or [*PIPELINES, "taesd"]:
+        if wanted == "taesd":
+            make_tiny_decoder()
+        else:
+            make(wanted, PIPELINES[wanted])
