@@ -14,30 +14,54 @@ from ._core import *  # noqa: F403
 from ._core import DeviceError as DeviceError
 from ._core import bool_ as bool
 from .airllm import AutoModel
-from .array_api import (
+from .standard_functions import (
     __array_namespace_info__,
     conj,
     copysign,
     cumulative_prod,
     cumulative_sum,
-    diff,
     imag,
     logaddexp,
     nextafter,
     positive,
     real,
-    searchsorted,
     signbit,
     unique_all,
     unique_counts,
     unique_inverse,
     unique_values,
 )
-from .data_types import can_cast, finfo, iinfo, isdtype, result_type
-from .gradients import checkpoint, grad, no_grad, value_and_grad
+from .data_types import (
+    can_cast,
+    finfo,
+    get_default_dtype,
+    iinfo,
+    isdtype,
+    promote_types,
+    result_type,
+    set_default_dtype,
+)
+from .functions import *  # noqa: F403
+from .functions import __all__ as _functions
+from .functions import attach as _attach
+from .gradients import checkpoint, enable_grad, grad, inference_mode, no_grad, set_grad_enabled, value_and_grad
 from .nn.files import load_state, save_state
 from .precision import GradScaler, autocast
 from .replay import Explanation, compile, explain
+from .serialization import load, save
+
+_attach.install()
+
+from . import amp as amp  # noqa: E402
+from . import array_api as array_api  # noqa: E402
+from . import autograd as autograd  # noqa: E402
+from . import cuda as cuda  # noqa: E402
+from . import distributions as distributions  # noqa: E402
+from . import linalg as linalg  # noqa: E402
+from . import random as random  # noqa: E402
+from . import serialization as serialization  # noqa: E402
+from . import testing as testing  # noqa: E402
+from . import utils as utils  # noqa: E402
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
@@ -46,7 +70,10 @@ __all__ = [
     "Explanation",
     "GradScaler",
     "__array_namespace_info__",
+    "amp",
+    "array_api",
     "autocast",
+    "autograd",
     "backend",
     "bool",
     "can_cast",
@@ -54,16 +81,22 @@ __all__ = [
     "compile",
     "conj",
     "copysign",
+    "cuda",
     "cumulative_prod",
     "cumulative_sum",
-    "diff",
+    "distributions",
+    "enable_grad",
     "explain",
     "finfo",
+    "get_default_dtype",
     "grad",
     "iinfo",
     "imag",
+    "inference_mode",
     "isdtype",
+    "linalg",
     "llm",
+    "load",
     "load_state",
     "logaddexp",
     "nextafter",
@@ -71,19 +104,33 @@ __all__ = [
     "no_grad",
     "optim",
     "positive",
+    "promote_types",
+    "random",
     "real",
     "result_type",
+    "save",
     "save_state",
-    "searchsorted",
+    "serialization",
     "server",
+    "set_default_dtype",
+    "set_grad_enabled",
     "signbit",
+    "testing",
     "unique_all",
     "unique_counts",
     "unique_inverse",
     "unique_values",
+    "utils",
     "value_and_grad",
 ]
 __all__ += [_name for _name in dir(_core) if _name in globals() and not _name.startswith("_")]
+__all__ = sorted({*__all__, *_functions})
+
+# Other names of dtypes, as PyTorch has them.
+float, double, half = _core.float32, _core.float64, _core.float16
+long, int, short = _core.int64, _core.int32, _core.int16
+device = Device  # noqa: F405
+Size = tuple
 
 e, pi, inf, nan = _math.e, _math.pi, _math.inf, _math.nan
 newaxis = None

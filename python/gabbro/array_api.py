@@ -1,420 +1,88 @@
-"""What else the Python array API standard asks for: facts of the namespace, and functions made of others."""
+"""The functions of the Python array API standard with its meanings: what ``x.__array_namespace__()`` gives.
+
+>>> xp = gb.ones(2).__array_namespace__()
+>>> xp.sort(gb.tensor([3.0, 1.0])), xp.std(gb.tensor([1.0, 3.0]))
+(tensor([1., 3.]), tensor(1.))
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import math as _math
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import _core
-from ._core import Device, DType, Tensor
-from .data_types import _KINDS, finfo, isdtype, result_type
+from ._core import *  # noqa: F403
+from ._core import bool_ as bool
+from .data_types import can_cast, finfo, iinfo, isdtype, result_type
+from .functions import argmax, argmin, argsort, count_nonzero
+from .standard_functions import (
+    VERSIONS,
+    __array_namespace_info__,
+    conj,
+    copysign,
+    cumulative_prod,
+    cumulative_sum,
+    diff,
+    imag,
+    logaddexp,
+    nextafter,
+    positive,
+    real,
+    searchsorted,
+    signbit,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
 
-if TYPE_CHECKING:
-    from ._core import Operand
+if _TYPE_CHECKING:
+    from ._core import Tensor
 
-VERSIONS = ("2022.12", "2023.12", "2024.12")
+__array_api_version__ = "2024.12"
 
-
-def _required(op: str, *tensors: Any) -> None:
-    for tensor in tensors:
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"[{op}] {type(tensor).__name__} is not a tensor")
+e, pi, inf, nan = _math.e, _math.pi, _math.inf, _math.nan
+newaxis = None
 
 
-class UniqueAll(NamedTuple):
-    values: Tensor
-    indices: Tensor
-    inverse_indices: Tensor
-    counts: Tensor
+def nonzero(x: Tensor) -> tuple[Tensor, ...]:
+    """The indices of elements that are not 0, a vector for each axis, int64. Evaluates `x`.
 
-
-class UniqueCounts(NamedTuple):
-    values: Tensor
-    counts: Tensor
-
-
-class UniqueInverse(NamedTuple):
-    values: Tensor
-    inverse_indices: Tensor
-
-
-def unique_all(x: Tensor) -> UniqueAll:
-    """The different elements, and where they are. Evaluates `x`.
-
-    Returns
-    -------
-    values, indices, inverse_indices, counts : named tuple of Tensor
-        The elements in order, NaNs distinct, [count]; where each is first in `x` made flat, int32 [count];
-        which of them each element of `x` is, int32 of the shape of `x`; how often each is there, int32 [count].
-
-    Raises
-    ------
-    ValueError
-        For block formats.
-
-    >>> gb.unique_all(gb.tensor([3, 1, 3])).counts
-    tensor([1, 2])
+    >>> gb.array_api.nonzero(gb.tensor([0, 3]))
+    (tensor([1]),)
     """
-    return UniqueAll(*_core._unique(x))
-
-
-def unique_counts(x: Tensor) -> UniqueCounts:
-    """The different elements, and how often each is there: see `unique_all`.
-
-    >>> gb.unique_counts(gb.tensor([3, 1, 3])).values
-    tensor([1, 3])
-    """
-    values, _, _, counts = _core._unique(x)
-    return UniqueCounts(values, counts)
-
-
-def unique_inverse(x: Tensor) -> UniqueInverse:
-    """The different elements, and which of them each element is: see `unique_all`.
-
-    >>> gb.unique_inverse(gb.tensor([3, 1, 3])).inverse_indices
-    tensor([1, 0, 1])
-    """
-    values, _, inverse, _ = _core._unique(x)
-    return UniqueInverse(values, inverse)
-
-
-def unique_values(x: Tensor) -> Tensor:
-    """The different elements, in order: see `unique_all`.
-
-    >>> gb.unique_values(gb.tensor([3, 1, 3]))
-    tensor([1, 3])
-    """
-    return _core._unique(x)[0]
-
-
-def positive(x: Tensor) -> Tensor:
-    """+x: itself.
-
-    >>> gb.positive(gb.tensor([-1]))
-    tensor([-1])
-    """
-    return +x
-
-
-def conj(x: Tensor) -> Tensor:
-    """The complex conjugate of each element: itself, as there are no complex dtypes.
-
-    >>> gb.conj(gb.tensor([1.5]))
-    tensor([1.5])
-    """
-    return +x
-
-
-def real(x: Tensor) -> Tensor:
-    """The real part of each element: itself, as there are no complex dtypes.
-
-    >>> gb.real(gb.tensor([1.5]))
-    tensor([1.5])
-    """
-    return +x
-
-
-def imag(x: Tensor) -> Tensor:
-    """The imaginary part of each element: 0, as there are no complex dtypes.
-
-    >>> gb.imag(gb.tensor([1.5]))
-    tensor([0.])
-    """
-    return _core.zeros_like(x)
-
-
-def _only_axis(op: str, x: Tensor, axis: int | None) -> int:
-    _required(op, x)
-    if axis is None and x.ndim != 1:
-        raise ValueError(f"[{op}] axis has to be named for shape {x.shape}")
-    return 0 if axis is None else axis
-
-
-def _behind(number: int, x: Tensor, axis: int) -> Tensor:
-    shape = list(x.shape)
-    shape[axis] = 1
-    return _core.concat([_core.full(shape, number, dtype=x.dtype, device=x.device), x], axis)
-
-
-def cumulative_sum(
-    x: Tensor, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Tensor:
-    """Sums up to each element along an axis: `cumsum`.
-
-    Parameters
-    ----------
-    x : Tensor
-        Of any dtype but block formats.
-    axis : int, optional
-        From -ndim to ndim - 1; without it, of a tensor with one axis.
-    dtype : DType, optional
-        Of the sums and of the result.
-    include_initial : bool
-        A 0 comes first.
-
-    Raises
-    ------
-    ValueError
-        For axes that `x` does not have, and where one has to be named.
-
-    >>> gb.cumulative_sum(gb.tensor([1, 2, 3]), include_initial=True)
-    tensor([0, 1, 3, 6], dtype=int64)
-    """
-    axis = _only_axis("cumulative_sum", x, axis)
-    result = _core.cumsum(x, axis) if dtype is None else _core.cumsum(x.astype(dtype), axis).astype(dtype)
-    return _behind(0, result, axis) if include_initial else result
-
-
-def cumulative_prod(
-    x: Tensor, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Tensor:
-    """Products up to each element along an axis.
-
-    Parameters
-    ----------
-    x : Tensor
-        Of any dtype but block formats.
-    axis : int, optional
-        From -ndim to ndim - 1; without it, of a tensor with one axis.
-    dtype : DType, optional
-        Of the products and of the result; without it, that of `prod`.
-    include_initial : bool
-        A 1 comes first.
-
-    Raises
-    ------
-    ValueError
-        For axes that `x` does not have, and where one has to be named.
-
-    >>> gb.cumulative_prod(gb.tensor([1, 2, 3]), include_initial=True)
-    tensor([1, 1, 2, 6], dtype=int64)
-    """
-    axis = _only_axis("cumulative_prod", x, axis)
-    kind = _core.prod(x, axis).dtype if dtype is None else _core._dtype(dtype)
-    # f16 and bf16 are multiplied as float32, as in other functions of many elements.
-    is_half = kind in (_core.float16, _core.bfloat16)
-    rows = _core.moveaxis(x.astype(_core.float32 if is_half else kind), axis, 0)
-    step = 1
-    while step < rows.shape[0]:  # then each element is the product of 2 · step of them
-        rows = _core.concat([rows[:step], rows[step:] * rows[:-step]], 0)
-        step *= 2
-    result = _core.moveaxis(rows, 0, axis).astype(kind)
-    return _behind(1, result, axis) if include_initial else result
-
-
-def diff(
-    x: Tensor, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
-) -> Tensor:
-    """Differences of neighbors along an axis, `n` times.
-
-    Parameters
-    ----------
-    x : Tensor
-    axis : int
-    n : int
-        Not negative.
-    prepend, append : Tensor, optional
-        What is put before and behind `x` along the axis first.
-
-    Raises
-    ------
-    ValueError
-        For axes that `x` does not have, and a negative `n`.
-
-    >>> gb.diff(gb.tensor([1, 4, 9]))
-    tensor([3, 5])
-    """
-    if n < 0:
-        raise ValueError(f"[diff] n is {n}: it may not be negative")
-    parts = [part for part in (prepend, x, append) if part is not None]
-    x = _core.moveaxis(_core.concat(parts, axis) if len(parts) > 1 else x, axis, 0)
-    for _ in range(min(n, x.shape[0])):  # then nothing is left
-        x = x[1:] - x[:-1]
-    return _core.moveaxis(x, 0, axis)
-
-
-def logaddexp(a: Operand, b: Operand) -> Tensor:
-    """log(exp(a) + exp(b)), element by element, without overflow.
-
-    Parameters
-    ----------
-    a, b : Tensor, array or number
-        Of any dtype but block formats; one of the two a tensor or an array. Shapes are broadcast as NumPy does.
-
-    Raises
-    ------
-    ValueError
-        For block formats, and shapes that cannot be broadcast.
-
-    >>> gb.logaddexp(gb.tensor([0.0]), gb.tensor([0.0]))
-    tensor([0.6931472])
-    """
-    a, b = _core._operands("logaddexp", a, b)
-    dtype = result_type(a, b)
-    if dtype in (_core.float16, _core.bfloat16):  # computed in float32, and rounded once
-        return logaddexp(a.astype(_core.float32), b.astype(_core.float32)).astype(dtype)
-    first = _core.greater(a, b)  # and not maximum and abs, which have other derivatives where a and b are equal
-    larger, smaller = _core.where(first, a, b), _core.where(first, b, a)
-    # Equal infinities have no difference, and larger ones than any number are the result.
-    rest = _core.log1p(_core.exp(_core.subtract(smaller, larger)))
-    known = _core.logical_and(_core.isinf(larger), _core.equal(smaller, smaller))
-    return _core.where(known, larger, larger + rest)
-
-
-def signbit(x: Tensor) -> Tensor:
-    """Whether each element is below 0, or -0; of a NaN, False.
-
-    Raises
-    ------
-    ValueError
-        For bool and block formats.
-
-    >>> gb.signbit(gb.tensor([-1.0, -0.0, 0.0]))
-    tensor([ True,  True, False])
-    """
-    _required("signbit", x)
-    negative = _core.less(x, 0)
-    if not isdtype(x.dtype, "real floating"):
-        return negative
-    return _core.logical_or(negative, _core.less(_core.reciprocal(x), 0))
-
-
-def copysign(a: Operand, b: Operand) -> Tensor:
-    """The magnitude of `a` with the sign of `b` (see `signbit`), element by element.
-
-    Parameters
-    ----------
-    a, b : Tensor, array or number
-        One of the two a tensor or an array. Shapes are broadcast as NumPy does.
-
-    Raises
-    ------
-    ValueError
-        For bool and block formats, and shapes that cannot be broadcast.
-
-    >>> gb.copysign(gb.tensor([1.0, -2.0]), gb.tensor([-3.0, 0.0]))
-    tensor([-1.,  2.])
-    """
-    a, b = _core._operands("copysign", a, b)
-    magnitude = _core.abs(a).astype(result_type(a, b))
-    return _core.where(signbit(b), -magnitude, magnitude)
-
-
-def nextafter(a: Operand, b: Operand) -> Tensor:
-    """The number after each element of `a` on the way to `b`; where they are equal, that of `b`.
-
-    Steps are those of Rump et al. (Computing predecessor and successor in rounding to nearest, 2009): u(1 + 2u)|a| is
-    more than half of the distance to the next number and less than one and a half.
-
-    Parameters
-    ----------
-    a, b : Tensor, array or number
-        Of floats; one of the two a tensor or an array. Shapes are broadcast as NumPy does.
-
-    Returns
-    -------
-    Tensor
-        Of the dtype in which both meet (`result_type`).
-
-    Raises
-    ------
-    ValueError
-        For other dtypes, and shapes that cannot be broadcast.
-
-    >>> gb.nextafter(gb.tensor([1.0, 0.0]), 2)
-    tensor([1.0000001e+00, 1.4012985e-45])
-    """
-    a, b = _core._operands("nextafter", a, b)
-    dtype = result_type(a, b)
-    if not isdtype(dtype, "real floating"):
-        raise ValueError(f"[nextafter] of floats, not of {dtype}")
-    facts = finfo(dtype)
-    share, least = facts.eps / 2 * (1 + facts.eps), facts.smallest_normal * facts.eps
-    # f16 and bf16 take their step in float32, and the last cast rounds it.
-    wide = _core.float64 if dtype == _core.float64 else _core.float32
-    a, b = a.astype(wide), b.astype(wide)
-    size = _core.abs(a)
-    outwards = _core.equal(_core.greater(b, a), _core.greater(a, 0))
-    small = _core.less(size, 1)  # made larger, so that the step is no subnormal number
-    scaled = _core.where(small, size * 2.0**64, size)
-    moved = _core.where(outwards, scaled + scaled * share, scaled - scaled * share)
-    moved = _core.where(small, moved * 2.0**-64, moved)
-    nearest = _core.where(outwards, size + least, size - least)
-    moved = _core.where(_core.less(size, 2 * facts.smallest_normal), nearest, moved)
-    moved = _core.where(_core.isinf(size), facts.max, moved)
-    moved = _core.where(_core.less(a, 0), -moved, moved)
-    moved = _core.where(_core.equal(a, 0), _core.sign(b) * least, moved)
-    moved = _core.where(_core.logical_or(_core.equal(a, b), _core.isnan(b)), b, moved)
-    return moved.astype(dtype)
-
-
-def searchsorted(a: Tensor, b: Tensor, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
-    """Where elements of `b` would have to be put in, to keep `a` in order.
-
-    Parameters
-    ----------
-    a : Tensor
-        [N], in ascending order, or with `sorter` in any order.
-    b : Tensor
-        Of any shape; each element is compared with all of `a`.
-    side : str
-        ``"left"``: before equal ones; ``"right"``: after them. NaN counts as larger than all numbers, as in `sort`.
-    sorter : Tensor, optional
-        int32 [N]: ``argsort(a)``.
-
-    Returns
-    -------
-    Tensor
-        int32, of the shape of `b`.
-
-    Raises
-    ------
-    ValueError
-        For another shape of `a`, and another side.
-
-    >>> gb.searchsorted(gb.tensor([1, 3, 5]), gb.tensor([3, 4]))
-    tensor([1, 2])
-    """
-    _required("searchsorted", a, b, *([] if sorter is None else [sorter]))
-    if side not in ("left", "right"):
-        raise ValueError(f"[searchsorted] side is 'left' or 'right', not {side!r}")
-    ordered = a if sorter is None else _core.take(a, sorter, axis=0)
-    if ordered.ndim != 1:
-        raise ValueError(f"[searchsorted] shape {ordered.shape} has not one axis")
-    b = _core.expand_dims(b, -1)
-    before = _core.less(ordered, b) if side == "left" else _core.less_equal(ordered, b)
-    if isdtype(b.dtype, "real floating"):  # NaN equals NaN here, and is after all numbers
-        numbers = _core.logical_not(_core.isnan(ordered)) if side == "left" else True
-        before = _core.logical_or(before, _core.logical_and(_core.isnan(b), numbers))
-    return _core.count_nonzero(before, axis=-1)
-
-
-class _NamespaceInfo:
-    """What the standard's inspection asks of the namespace."""
-
-    def capabilities(self) -> dict[str, Any]:
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 6}
-
-    def default_device(self) -> Device:
-        return _core.get_device()
-
-    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        return {"real floating": _core.float32, "integral": _core.int32, "indexing": _core.int32}
-
-    def devices(self) -> list[Device]:
-        return [Device(name) for name in _core.devices()]
-
-    def dtypes(self, *, device: Any = None, kind: str | tuple[str, ...] | None = None) -> dict[str, DType]:
-        kinds = ("bool", "numeric") if kind is None else kind
-        names = _KINDS["bool"] + _KINDS["numeric"]
-        # The standard has no f16 or bf16.
-        standard = [_core._dtype(name) for name in names if name not in ("float16", "bfloat16")]
-        return {str(dtype): dtype for dtype in standard if isdtype(dtype, kinds)}
-
-
-def __array_namespace_info__() -> _NamespaceInfo:
-    """What this namespace can do, as the standard's inspection asks it.
-
-    >>> gb.__array_namespace_info__().default_dtypes()["integral"]
-    gabbro.int32
-    """
-    return _NamespaceInfo()
+    return tuple(places.astype(_core.int64) for places in _core.nonzero(x))
+
+
+__all__ = [
+    "VERSIONS",
+    "__array_namespace_info__",
+    "argmax",
+    "argmin",
+    "argsort",
+    "bool",
+    "can_cast",
+    "conj",
+    "copysign",
+    "count_nonzero",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+    "finfo",
+    "iinfo",
+    "imag",
+    "isdtype",
+    "logaddexp",
+    "nextafter",
+    "nonzero",
+    "positive",
+    "real",
+    "result_type",
+    "searchsorted",
+    "signbit",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]
+__all__ += [_name for _name in _core.__all__ if _name not in __all__]

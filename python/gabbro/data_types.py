@@ -84,6 +84,33 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     return result
 
 
+def promote_types(type1: Any, type2: Any) -> DType:
+    """The dtype in which two dtypes meet: `result_type` of both.
+
+    >>> gb.promote_types(gb.int8, gb.float16)
+    gabbro.float16
+    """
+    return result_type(type1, type2)
+
+
+def get_default_dtype() -> DType:
+    """float32: the dtype of Python's floats.
+
+    >>> gb.get_default_dtype()
+    gabbro.float32
+    """
+    return _core.float32
+
+
+def set_default_dtype(d: Any) -> None:
+    """float32 alone is the default dtype: raises ValueError for another one.
+
+    >>> gb.set_default_dtype(gb.float32)
+    """
+    if _core._dtype(d) != _core.float32:
+        raise ValueError(f"[set_default_dtype] {d} is not supported: pass dtype= to the functions that make tensors")
+
+
 def can_cast(from_: Any, to: Any) -> builtins.bool:
     """Whether a dtype, or that of a tensor, becomes another one where the two meet: so whether nothing is lost.
 

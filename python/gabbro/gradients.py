@@ -164,3 +164,63 @@ class no_grad(contextlib.ContextDecorator):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._modes.pop()
+
+
+class enable_grad(no_grad):
+    """While it lasts, what this thread computes is remembered for gradients, also inside of `no_grad`.
+
+    >>> x = gb.tensor([2.0]).requires_grad_()
+    >>> with gb.no_grad(), gb.enable_grad():
+    ...     y = x * x
+    >>> y.requires_grad
+    True
+    """
+
+    def _recreate_cm(self) -> enable_grad:
+        return enable_grad()
+
+    def __enter__(self) -> enable_grad:
+        self._modes.append(_core._GradientMode(True))
+        return self
+
+
+class inference_mode(no_grad):
+    """As `no_grad`; with ``mode=False`` as `enable_grad`. Tensors made in it can be used everywhere.
+
+    >>> with gb.inference_mode():
+    ...     gb.is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self._mode = mode
+
+    def _recreate_cm(self) -> inference_mode:
+        return inference_mode(self._mode)
+
+    def __enter__(self) -> inference_mode:
+        self._modes.append(_core._GradientMode(not self._mode))
+        return self
+
+
+class set_grad_enabled:
+    """Whether what this thread computes is remembered for gradients: from the call on, or while a block lasts.
+
+    >>> with gb.set_grad_enabled(False):
+    ...     gb.is_grad_enabled()
+    False
+    """
+
+    _modes: list[Any] = []  # those that last: going away, they would restore the mode before
+
+    def __init__(self, mode: bool) -> None:
+        self._modes.append(_core._GradientMode(bool(mode)))
+
+    def __enter__(self) -> set_grad_enabled:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._modes.pop()

@@ -47,6 +47,16 @@ std::shared_ptr<Device> open_named(const std::string& name, int threads = 0) {
   return devices[id] = devices[key(name)] = device;
 }
 
+int usable_count(const std::string& backend);
+
+// Names as PyTorch's programs write them: "cpu:0", and "cuda" for AMD's GPUs on a machine without one of NVIDIA.
+std::string own_name(const std::string& name) {
+  if (name == "cpu:0") return "cpu";
+  if ((name == "cuda" || name.starts_with("cuda:")) && usable_count("cuda") == 0 && usable_count("rocm") > 0)
+    return "rocm" + name.substr(4);
+  return name;
+}
+
 std::shared_ptr<Device> standard_device() {
   if (opened().standard == nullptr) {
     std::shared_ptr<Device> device = open_named("auto");
@@ -200,7 +210,7 @@ DeviceError
 std::shared_ptr<Device> device_argument(nb::handle object) {
   if (object.is_none()) return standard_device();
   if (nb::isinstance<DeviceObject>(object)) return nb::cast<const DeviceObject&>(object).device;
-  if (nb::isinstance<nb::str>(object)) return open_named(text_of(object));
+  if (nb::isinstance<nb::str>(object)) return open_named(own_name(text_of(object)));
   throw nb::type_error(
       fmt::format("{} is not a device: give a name like 'cpu' or 'rocm:0'", nb::repr(object).c_str()).c_str());
 }
@@ -253,7 +263,7 @@ True
 gabbro.Device('cpu')
 )");
   device_class
-      .def(nb::new_([](const std::string& name, int threads) { return DeviceObject{open_named(name, threads)}; }),
+      .def(nb::new_([](const std::string& name, int threads) { return DeviceObject{open_named(own_name(name), threads)}; }),
            nb::arg("name"), nb::arg("threads") = 0)
       .def_prop_ro(
           "name", [](const DeviceObject& d) { return d.device->facts().id; }, "Its name, such as 'rocm:0'.")

@@ -54,7 +54,7 @@ DType dtype_argument(nb::handle object) {
   } else if (object.is(reinterpret_cast<PyObject*>(&PyFloat_Type))) {
     dtype = DType::f32;
   } else if (object.is(reinterpret_cast<PyObject*>(&PyLong_Type))) {
-    dtype = DType::i32;
+    dtype = DType::i64;
   } else if (object.is(reinterpret_cast<PyObject*>(&PyBool_Type))) {
     dtype = DType::boolean;
   } else {
@@ -73,7 +73,7 @@ void bind_dtypes(nb::module_& m) {
   nb::class_<DTypeObject>(m, "DType", R"(The kind of a tensor's elements, such as ``gabbro.float32``.
 
 There is one object for each kind. Functions that take a dtype also take its name, a NumPy dtype, or ``float``
-(float32), ``int`` (int32) and ``bool``.
+(float32), ``int`` (int64) and ``bool``.
 
 >>> gb.float16.itemsize
 2

@@ -182,19 +182,13 @@ void require_held(nb::handle list, nb::handle array, const std::string& kind, st
   }
 }
 
-// Numbers and lists go through NumPy: its int64 and float64 become what Python numbers are here, but where float64 is
-// wanted.
+// Numbers and lists go through NumPy: its float64 becomes float32, but where float64 is wanted. Integers are int64.
 nb::object array_of_list(nb::handle list, std::optional<DType> wanted) {
   nb::object array = numpy().attr("asarray")(list);
   const std::string kind = nb::cast<std::string>(array.attr("dtype").attr("kind"));
   require_held(list, array, kind, wanted);
   if (kind == "f" && nb::cast<int64_t>(array.attr("dtype").attr("itemsize")) == 8)
     return wanted == DType::f64 ? array : array.attr("astype")("float32");
-  if (kind == "i" && nb::cast<int64_t>(array.attr("dtype").attr("itemsize")) == 8) {
-    nb::object narrow = array.attr("astype")("int32");
-    const bool fits = nb::cast<bool>(nb::bool_(numpy().attr("array_equal")(narrow, array)));
-    return fits ? narrow : array;  // int64 where int32 does not hold it
-  }
   return array;
 }
 

@@ -61,6 +61,17 @@ nb::object called(const nb::callable& function, std::span<const Tensor> inputs) 
   return function(std::vector<Tensor>(inputs.begin(), inputs.end()));
 }
 
+// The gradients of an output by tensors, which may be intermediates.
+std::vector<Tensor> gradients_of(const Tensor& output, const std::vector<Tensor>& inputs, nb::handle seed,
+                                 bool differentiable) {
+  for (const Tensor& input : inputs) {
+    if (!needs_gradient(input))
+      throw bad_input("[grad] an input, {} of shape {}, does not require a gradient", dtype_public_name(input.dtype()),
+                      input.shape().to_string());
+  }
+  return gradients(output, inputs, {.seed = seed_like(output, seed), .differentiable = differentiable});
+}
+
 nb::tuple value_and_gradients(const nb::callable& function, const std::vector<Tensor>& inputs) {
   const ValueAndGradients result = value_and_grad(
       [&](std::span<const Tensor> copies) {
@@ -92,6 +103,10 @@ False
   m.def("_value_and_grad", value_and_gradients,
         nb::sig("def _value_and_grad(function: Callable[[list[Tensor]], Any], inputs: list[Tensor], /) -> "
                 "tuple[Tensor, list[Tensor]]"));
+  m.def("_gradients", gradients_of, nb::arg("output"), nb::arg("inputs"), nb::arg("seed").none(),
+        nb::arg("differentiable"),
+        nb::sig("def _gradients(output: Tensor, inputs: list[Tensor], seed: Operand | None, differentiable: bool) "
+                "-> list[Tensor]"));
   m.def("_checkpoint", checkpointed,
         nb::sig("def _checkpoint(function: Callable[[list[Tensor]], list[Tensor]], inputs: list[Tensor], /) -> "
                 "list[Tensor]"));

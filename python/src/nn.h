@@ -52,7 +52,14 @@ std::shared_ptr<void> owner_of_member(const Tensor& place);
 Tensor without_history(const Tensor& x);
 // Gives a place another value, of its shape and dtype; it stays the leaf that it was.
 void set_place(Tensor& place, const Tensor& value);
-void set_member(Tensor& place, nb::handle value);
+// Assigns a value, or a gabbro.nn.Parameter, which the layer then shares (nn_ties.cc).
+void set_member(nb::handle module, const char* name, Tensor& place, nb::handle value);
+
+// nn_ties.cc: members of C++ layers for which a Parameter was assigned.
+void tie(nb::handle module, const std::string& name, Tensor& member, nb::handle parameter);
+void read_ties(nn::Module& module);                    // before the module computes
+std::shared_ptr<Tensor> tied_to(const Tensor& member);  // null where it is not tied
+nb::dict ties_of(nb::handle module);                   // the parameters by their names
 // Values under their names, as Python has them and as src/nn does.
 nb::dict dict_of(const nn::StateDict& state);
 nn::StateDict state_of(const nb::dict& state);
@@ -64,7 +71,10 @@ template <class M, class Class>
 void tensor_member(Class& layer, const char* name, Tensor M::*member, bool optional = false) {
   layer.def_prop_rw(
       name, [member](nb::handle self) { return place_object(self, nb::cast<M&>(self).*member); },
-      [member](M& self, nb::handle value) { set_member(self.*member, value); }, nb::arg("value").none(),
+      [member, name](nb::handle self, nb::handle value) {
+        set_member(self, name, nb::cast<M&>(self).*member, value);
+      },
+      nb::arg("value").none(),
       nb::for_getter(nb::sig(fmt::format("def {}(self) -> Tensor{}", name, optional ? " | None" : "").c_str())),
       nb::for_setter(
           nb::sig(fmt::format("def {}(self, value: Tensor{}, /) -> None", name, optional ? " | None" : "").c_str())));

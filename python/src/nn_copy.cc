@@ -304,6 +304,7 @@ void bind_copies(nb::module_& m) {
         nb::sig("def _own_tensors(module: Module, /) -> list[tuple[str, Tensor, bool, bool]]"));
   m.def("_set_own_tensor", set_own_tensor,
         nb::sig("def _set_own_tensor(module: Module, name: str, value: Tensor, requires_grad: bool, /) -> None"));
+  m.def("_ties", ties_of, nb::sig("def _ties(module: Module, /) -> dict[str, Tensor]"));
   m.def(
       "_changes", [](nb::handle module) { return module_of(module)->changes(); },
       nb::sig("def _changes(module: Module, /) -> int"));

@@ -292,6 +292,9 @@ has a method ``forward``, which is what a call of the module calls.
   module.def(
       "__call__",
       [](nb::handle self, const nb::args& args, const nb::kwargs& kwargs) {
+        read_ties(*module_of(self));
+        if (nb::borrow<nb::dict>(self.attr("__dict__")).contains("_call_hooks"))
+          return nb::object(nb::module_::import_("gabbro.nn.hooks").attr("called")(self, args, kwargs));
         return nb::object(self.attr("forward")(*args, **kwargs));
       },
       nb::sig("def __call__(self, *args: Any, **kwargs: Any) -> Any"));

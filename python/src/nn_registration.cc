@@ -40,6 +40,23 @@ struct Open : nn::Module {
   static void forget(nn::Module& m, const std::string& name) { (m.*(&Open::remove))(name); }
 };
 
+// The layer computes with the parameter from now on, and lists it under the name of its member.
+void tie_parameter(nb::handle self, const std::string& name, Tensor& member, nb::handle parameter) {
+  Tensor& place = nb::cast<Tensor&>(parameter);
+  if (&place == &member || tied_to(member).get() == &place) return;
+  if (!(place.shape() == member.shape()) || place.dtype() != member.dtype() || place.device() != member.device()) {
+    throw bad_input("[module] a {} parameter of shape {} on {} cannot be '{}', which is {} of shape {} on {}",
+                    dtype_public_name(place.dtype()), place.shape().to_string(), place.device()->facts().id, name,
+                    dtype_public_name(member.dtype()), member.shape().to_string(), member.device()->facts().id);
+  }
+  const ModulePointer module = module_of(self);
+  Open::forget(*module, name);
+  Open::parameter(*module, name, place);
+  Open::hold(*module, name, parameter);
+  tie(self, name, member, parameter);
+  module->note_change();
+}
+
 void set_plainly(nb::handle self, nb::handle name, nb::handle value) {
   if (PyObject_GenericSetAttr(self.ptr(), name.ptr(), value.ptr()) != 0) nb::raise_python_error();
 }
@@ -89,7 +106,7 @@ void set_attribute(nb::handle self, nb::str name, nb::handle value) {
   if (is_of_class(self, name)) {
     Tensor* const place = module_of(self)->own_tensor(text_of(name));
     if (place == nullptr || !is_tensor) refuse_change(self, name);
-    return set_member(*place, value);
+    return set_member(self, text_of(name).c_str(), *place, value);
   }
   if (!is_tensor && !is_module && !known) return set_plainly(self, name, value);
   const ModulePointer module = module_of(self);
@@ -240,6 +257,7 @@ Tensor without_history(const Tensor& x) {
 
 nb::object place_object(nb::handle module, Tensor& place, std::optional<bool> parameter) {
   if (!place.defined()) return nb::none();
+  if (const std::shared_ptr<Tensor> shared = tied_to(place)) return nb::cast(shared);
   if (nb::object known = nb::find(place)) return known;
   if (!parameter) parameter = !slot_name(*module_of(module), place).empty();
   note_owner(place, module);
@@ -262,15 +280,12 @@ void set_place(Tensor& place, const Tensor& value) {
   followed.follow();
 }
 
-void set_member(Tensor& place, nb::handle value) {
+void set_member(nb::handle module, const char* name, Tensor& place, nb::handle value) {
   if (!place.defined() || !nb::isinstance<Tensor>(value))
     throw bad_input("[module] the tensors of this layer are chosen when it is made: only their values can be assigned");
-  if (!nb::inst_state(value).second) {  // it belongs to a C++ class
-    throw bad_input(
-        "[module] layers cannot share a parameter by assignment: call a function of gabbro.nn.functional with it, or "
-        "share the layer");
-  }
-  set_place(place, nb::cast<const Tensor&>(value));
+  if (nb::isinstance<Parameter>(value)) return tie_parameter(module, name, place, value);
+  const std::shared_ptr<Tensor> shared = tied_to(place);
+  set_place(shared != nullptr ? *shared : place, nb::cast<const Tensor&>(value));
 }
 
 std::vector<nn::Slot> slots_of(nb::handle parameters) {

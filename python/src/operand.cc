@@ -93,7 +93,7 @@ const Number& held(const char* op, const Number& number, DType dtype) {
 DType dtype_of(const Number& number) {
   if (number.is_bool()) return DType::boolean;
   if (number.is_real()) return kDefaultFloat;
-  return holds(kDefaultInteger, number.integer()) ? kDefaultInteger : DType::i64;
+  return DType::i64;
 }
 
 Number number_argument(const char* op, nb::handle object) {
@@ -118,7 +118,8 @@ Tensor operand(const char* op, nb::handle object, const Tensor& like) {
                         : PyBool_Check(object.ptr()) ? Number(object.ptr() == Py_True)
                                                      : Number(integers(op, "a number", object)[0]);
   if (PyErr_Occurred() != nullptr) throw nb::python_error();  // an int that no double holds
-  const DType dtype = promote(like.dtype(), number);
+  // An int makes int64 of bool, the default integer of Python's interface.
+  const DType dtype = like.dtype() == DType::boolean && number.is_integer() ? DType::i64 : promote(like.dtype(), number);
   if (!real && !holds(dtype, number.integer())) {
     throw bad_input("[{}] {} does not fit in {} (the other operand has shape {})", op, nb::str(object).c_str(),
                     dtype_public_name(dtype), like.shape().to_string());

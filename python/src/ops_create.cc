@@ -172,7 +172,9 @@ tensor([7., 7.])
       [](nb::handle start, nb::handle stop, nb::handle step, std::optional<DType> dtype, nb::handle device) {
         const Number first = stop.is_none() ? Number(0) : number_argument("arange", start);
         const Number last = number_argument("arange", stop.is_none() ? start : stop);
-        return arange(device_argument(device), first, last, number_argument("arange", step), dtype);
+        const Number by = number_argument("arange", step);
+        const bool whole = !first.is_real() && !last.is_real() && !by.is_real();
+        return arange(device_argument(device), first, last, by, dtype || !whole ? dtype : DType::i64);
       },
       nb::arg("start"), nb::arg("stop") = nb::none(), nb::arg("step") = 1, nb::kw_only(), nb::arg("dtype") = nb::none(),
       nb::arg("device") = nb::none(),
@@ -185,8 +187,7 @@ Parameters
 start, stop, step : number
     Any numbers; a step of 0 is refused.
 dtype : DType, optional
-    Any but bool and block formats; without it int32 where the three are ints (int64 where an element is larger), else
-    float32.
+    Any but bool and block formats; without it int64 where the three are ints, else float32.
 device : str or Device, optional
     Without it, the default.
 

@@ -144,9 +144,9 @@ device : str or Device, optional
           throw bad_input("[randint] {} does not hold all numbers from {} to {}", dtype_public_name(dtype), low, high);
         return cast(randint(key_for(device), low, high, lengths), dtype);
       },
-      nb::arg("low"), nb::arg("high"), nb::arg("shape"), nb::kw_only(), nb::arg("dtype") = DType::i32,
+      nb::arg("low"), nb::arg("high"), nb::arg("shape"), nb::kw_only(), nb::arg("dtype") = DType::i64,
       nb::arg("device") = nb::none(),
-      nb::sig("def randint(low: int, high: int, shape: int | Sequence[int], *, dtype: DTypeLike = int32, "
+      nb::sig("def randint(low: int, high: int, shape: int | Sequence[int], *, dtype: DTypeLike = int64, "
               "device: DeviceLike | None = None) -> Tensor"),
       R"(Whole numbers, spread evenly over [low, high).
 

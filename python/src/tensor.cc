@@ -45,7 +45,7 @@ std::string repr(const Tensor& x) {
   const std::string device = x.device()->facts().id;
   std::string facts;
   if (x.shape().elements() == 0) facts += ", shape=" + x.shape().to_string();
-  if (x.dtype() != DType::f32 && x.dtype() != DType::i32 && x.dtype() != DType::boolean)
+  if (x.dtype() != DType::f32 && x.dtype() != DType::i64 && x.dtype() != DType::boolean)
     facts += fmt::format(", dtype={}", dtype_public_name(x.dtype()));
   if (device != "cpu") facts += fmt::format(", device='{}'", device);
   if (is_quantized(x.dtype()) || x.spec().packed)
@@ -72,6 +72,14 @@ TensorClass bind_tensor(nb::module_& m) {
                                 {Py_tp_dealloc, reinterpret_cast<void*>(tensor_dealloc())},
                                 {0, nullptr}};
   TensorClass tensor(m, "Tensor", nb::type_slots(slots), nb::is_weak_referenceable(), kDoc);
+  tensor.def(
+      "__init__",
+      [](Tensor* self, const nb::args& args) {
+        const nb::object made = nb::module_::import_("gabbro.functions.creation").attr("constructed")(args);
+        new (self) Tensor(nb::cast<const Tensor&>(made));
+      },
+      nb::sig("def __init__(self, *args: Any) -> None"),
+      "As torch.Tensor: a float32 tensor of a list, an array or a tensor, or of lengths, with unspecified elements.");
   tensor
       .def_prop_ro(
           "shape", [](const Tensor& x) { return shape_tuple(x.shape()); },
@@ -111,13 +119,14 @@ gabbro.Device('cpu')
       .def(
           "__array_namespace__",
           [](const Tensor&, std::optional<std::string> version) {
-            const nb::module_ gabbro = nb::module_::import_("gabbro");
-            if (version && !nb::cast<bool>(gabbro.attr("array_api").attr("VERSIONS").attr("__contains__")(*version)))
+            const nb::object names = nb::module_::import_("gabbro.array_api");
+            if (version && !nb::cast<bool>(names.attr("VERSIONS").attr("__contains__")(*version)))
               throw bad_input("[__array_namespace__] version {} of the standard is not supported", *version);
-            return gabbro;
+            return names;
           },
           nb::kw_only(), nb::arg("api_version") = nb::none(),
-          nb::sig("def __array_namespace__(self, *, api_version: str | None = None) -> Any"))
+          nb::sig("def __array_namespace__(self, *, api_version: str | None = None) -> Any"),
+          "The functions of the array API standard, with its meanings: the module `gabbro.array_api`.")
       .def("item", item, nb::sig("def item(self) -> float | int | bool"),
            R"(The number that a tensor of one element holds.
 

@@ -160,7 +160,7 @@ ALONG: dict[str, Function] = {
     "std_1": lambda lib, x: lib.std(x, axis=-1, correction=1),
     "cumsum": lambda lib, x: lib.cumsum(x, -1),
     "cumprod": lambda lib, x: lib.cumprod(x),
-    "sort": lambda lib, x: lib.sort(x),
+    "sort": lambda lib, x: lib.sort(x, axis=-1),
     "topk": lambda lib, x: lib.topk(x, 2),
     "softmax": lambda lib, x: lib.F.softmax(x, -1),
     "log_softmax": lambda lib, x: lib.F.log_softmax(x, -1),

@@ -63,7 +63,6 @@ CALLS = {
     "roll": [lambda f: f(X, 1, 2), lambda f: f(X, (1, 2), 0), lambda f: f(X, (1, 2))],
     "take": [lambda f: f(X, X, axis=0), lambda f: f(X, gb.tensor([0]), axis=2)],
     "put_along_axis": [lambda f: f(X, gb.tensor([[1]]), X), lambda f: f(X, X, X)],
-    "nonzero": [lambda f: f(gb.tensor(1.0))],
     "gather": [lambda f: f(X, X)],
     "take_along_axis": [lambda f: f(X, X), lambda f: f(X, gb.tensor([1]), 0)],
     "scatter_add": [lambda f: f(X, gb.tensor([1]), X)],
@@ -122,7 +121,7 @@ OF_FLOATS = [name for name in FUNCTIONS if "Of float32, float64, float16 or bflo
 @pytest.mark.parametrize("name", OF_FLOATS)
 def test_dtypes_that_a_docstring_does_not_name_are_refused(name):
     for x in (FLAGS, gb.tensor([1, 2])):
-        with pytest.raises(ValueError, match=rf"^\[{name}\] does not take (bool|i32)"):
+        with pytest.raises(ValueError, match=rf"^\[{name}\] does not take (bool|i64)"):
             getattr(gb, name)(x)
 
 

@@ -13,10 +13,10 @@ DTYPES = ["float32", "float16", "float64", "int8", "uint8", "int16", "int32", "i
 
 def test_numbers_and_lists_have_pythons_dtypes():
     assert gb.tensor(1.5).dtype is gb.float32
-    assert gb.tensor(2).dtype is gb.int32
+    assert gb.tensor(2).dtype is gb.int64
     assert gb.tensor(True).dtype is gb.bool
     assert gb.tensor([1, 2.5]).dtype is gb.float32
-    assert gb.tensor([1 << 40]).dtype is gb.int64  # does not fit in int32
+    assert gb.tensor([1 << 40]).dtype is gb.int64
     assert gb.tensor([[1, 2, 3]]).shape == (1, 3)
     assert gb.tensor([]).shape == (0,)
     assert gb.tensor(7).shape == ()
@@ -90,7 +90,7 @@ def test_one_number_becomes_pythons():
         (lambda: gb.tensor(1.5, dtype="float16"), "tensor(1.5, dtype=float16)"),
         (lambda: gb.tensor([1.5], dtype="bfloat16"), "tensor([1.5], dtype=bfloat16)"),
         (lambda: gb.zeros((0, 3)), "tensor([], shape=(0, 3))"),
-        (lambda: gb.tensor(np.arange(2)), "tensor([0, 1], dtype=int64)"),
+        (lambda: gb.tensor(np.arange(2, dtype="int32")), "tensor([0, 1], dtype=int32)"),
     ],
 )
 def test_repr_is_like_numpys(made, shown):

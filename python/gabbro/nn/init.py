@@ -9,6 +9,7 @@ import math
 
 from .. import _core
 from .._core import Tensor
+from ..gradients import no_grad
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -46,6 +47,29 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
     """Of the normal distribution, without the numbers outside of [a, b]."""
     _core._init_trunc_normal(tensor, mean, std, a, b)
+    return tensor
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity matrix."""
+    if tensor.ndim != 2:
+        raise ValueError(f"[eye_] of a matrix, not of shape {tensor.shape}")
+    with no_grad():
+        tensor[...] = _core.eye(*tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    return tensor
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """The weight of a convolution that keeps its input channels: 1 at the center of [c, c], else 0."""
+    if tensor.ndim not in (3, 4, 5) or tensor.shape[0] % groups:
+        raise ValueError(f"[dirac_] of the weight of a convolution in {groups} groups, not of shape {tensor.shape}")
+    center = tuple(length // 2 for length in tensor.shape[2:])
+    with no_grad():
+        tensor[...] = 0
+        per_group = tensor.shape[0] // groups
+        for group in range(groups):
+            for channel in range(min(per_group, tensor.shape[1])):
+                tensor[(group * per_group + channel, channel, *center)] = 1
     return tensor
 
 

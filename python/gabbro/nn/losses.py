@@ -5,26 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from .._core import Module, Tensor
-from . import functional
-
-
-def _absent(name: str, value: Any = None) -> Any:
-    """An argument of PyTorch's loss that this one does not have: nothing but this value can be set."""
-
-    def set_value(self: Module, given: Any) -> None:
-        if given is not value:
-            raise AttributeError(f"[{type(self).__name__}] {name} is not supported: {value}, not {given!r}")
-
-    return property(lambda self: value, set_value)
+from . import loss_functions as f
 
 
 class _Loss(Module):
-    # By name alone: PyTorch has deprecated arguments before it.
-    def __init__(self, *, reduction: str = "mean") -> None:
+    def __init__(self, size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> None:
         super().__init__()
-        if reduction not in ("mean", "sum", "none"):
-            raise ValueError(f"[loss] reduction is 'none', 'mean' or 'sum', not '{reduction}'")
-        self.reduction = reduction
+        self.reduction = f.reduction_of(type(self).__name__, size_average, reduce, reduction)
+
+    def extra_repr(self) -> str:
+        """The settings."""
+        hidden = ("training",)
+        own = ((name, value) for name, value in vars(self).items() if name not in hidden and not name.startswith("_"))
+        return ", ".join(f"{name}={value!r}" for name, value in own if not isinstance(value, (Tensor, Module)))
 
 
 class MSELoss(_Loss):
@@ -34,9 +27,9 @@ class MSELoss(_Loss):
     tensor(2.)
     """
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """One number; for each element with ``reduction="none"``."""
-        return functional.mse_loss(x, target, reduction=self.reduction)
+        return f.mse_loss(input, target, reduction=self.reduction)
 
 
 class L1Loss(_Loss):
@@ -46,37 +39,50 @@ class L1Loss(_Loss):
     tensor(1.)
     """
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """One number; for each element with ``reduction="none"``."""
-        return functional.l1_loss(x, target, reduction=self.reduction)
+        return f.l1_loss(input, target, reduction=self.reduction)
 
 
-class BCELoss(_Loss):
-    """-target · log(x) - (1 - target) · log(1 - x).
+class _Weighted(_Loss):
+    weight: Any
+
+    def __init__(
+        self, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+
+
+class BCELoss(_Weighted):
+    """-target · log(x) - (1 - target) · log(1 - x), times weights, which are a buffer.
 
     >>> gb.nn.BCELoss()(gb.tensor([0.5]), gb.tensor([1.0]))
     tensor(0.6931472)
     """
 
-    weight = _absent("weight")
-
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """One number; for each element with ``reduction="none"``."""
-        return functional.binary_cross_entropy(x, target, reduction=self.reduction)
+        return f.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
 
 class KLDivLoss(_Loss):
-    """target · (log(target) - x), where x holds logarithms.
+    """target · (log(target) - x), where x holds logarithms, and with `log_target` the target too.
 
     >>> gb.nn.KLDivLoss(reduction="sum")(gb.zeros(1), gb.ones(1))
     tensor(0.)
     """
 
-    log_target = _absent("log_target", False)
+    def __init__(
+        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean", log_target: bool = False
+    ) -> None:
+        super().__init__(size_average, reduce, "sum" if reduction == "batchmean" else reduction)
+        self.reduction = reduction
+        self.log_target = log_target
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """One number; for each element with ``reduction="none"``."""
-        return functional.kl_div(x, target, reduction=self.reduction)
+        return f.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
 class SmoothL1Loss(_Loss):
@@ -86,13 +92,15 @@ class SmoothL1Loss(_Loss):
     tensor(1.5)
     """
 
-    def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
-        super().__init__(reduction=reduction)
+    def __init__(
+        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean", beta: float = 1.0
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """One number; for each element with ``reduction="none"``."""
-        return functional.smooth_l1_loss(x, target, reduction=self.reduction, beta=self.beta)
+        return f.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
 class HuberLoss(_Loss):
@@ -106,50 +114,53 @@ class HuberLoss(_Loss):
         super().__init__(reduction=reduction)
         self.delta = delta
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """One number; for each element with ``reduction="none"``."""
-        return functional.huber_loss(x, target, reduction=self.reduction, delta=self.delta)
+        return f.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
-class NLLLoss(_Loss):
-    """-x[n, target[n]], where x [N, V] holds logarithms.
+class NLLLoss(_Weighted):
+    """-x[n, target[n]] · weight[target[n]], where x [N, V, ...] holds logarithms; the weight is a buffer.
 
     >>> gb.nn.NLLLoss()(gb.tensor([[-1.0, -2.0]]), gb.tensor([1]))
     tensor(2.)
     """
 
-    weight = _absent("weight")
-
-    def __init__(self, *, ignore_index: int = -100, reduction: str = "mean") -> None:
-        super().__init__(reduction=reduction)
+    def __init__(
+        self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """One number; for each row with ``reduction="none"``."""
-        return functional.nll_loss(x, target, ignore_index=self.ignore_index, reduction=self.reduction)
+        return f.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
-class BCEWithLogitsLoss(_Loss):
+class BCEWithLogitsLoss(_Weighted):
     """`BCELoss` of sigmoid(x), without losing digits. The weights are buffers.
 
     >>> gb.nn.BCEWithLogitsLoss()(gb.zeros(1), gb.ones(1))
     tensor(0.6931472)
     """
 
+    pos_weight: Any
+
     def __init__(
-        self, weight: Tensor | None = None, *, reduction: str = "mean", pos_weight: Tensor | None = None
-    ) -> None:
-        super().__init__(reduction=reduction)
-        self.register_buffer("weight", weight)
+        self, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+        pos_weight: Tensor | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(weight, size_average, reduce, reduction)
         self.register_buffer("pos_weight", pos_weight)
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """One number; for each element with ``reduction="none"``."""
         weights: dict[str, Any] = {"weight": self.weight, "pos_weight": self.pos_weight}
-        return functional.binary_cross_entropy_with_logits(x, target, reduction=self.reduction, **weights)
+        return f.binary_cross_entropy_with_logits(input, target, reduction=self.reduction, **weights)
 
 
-class CrossEntropyLoss(_Loss):
+class CrossEntropyLoss(_Weighted):
     """`functional.cross_entropy`, with its arguments; the weight is a buffer.
 
     >>> gb.nn.CrossEntropyLoss()(gb.tensor([[0.0, 0.0]]), gb.tensor([1]))
@@ -157,19 +168,14 @@ class CrossEntropyLoss(_Loss):
     """
 
     def __init__(
-        self,
-        weight: Tensor | None = None,
-        *,
-        ignore_index: int = -100,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(reduction=reduction)
-        self.register_buffer("weight", weight)
+        self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None,
+        reduction: str = "mean", label_smoothing: float = 0.0,
+    ) -> None:  # fmt: skip
+        super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
-    def forward(self, x: Tensor, target: Tensor) -> Tensor:
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """One number; for each row with ``reduction="none"``."""
         options: dict[str, Any] = {"ignore_index": self.ignore_index, "label_smoothing": self.label_smoothing}
-        return functional.cross_entropy(x, target, self.weight, reduction=self.reduction, **options)
+        return f.cross_entropy(input, target, self.weight, reduction=self.reduction, **options)

@@ -8,7 +8,26 @@
 """
 
 from . import lr_scheduler as lr_scheduler
+from .formulas import ASGD, Adadelta, Adafactor, Adamax, NAdam, RAdam, Rprop
+from .lbfgs import LBFGS
 from .optimizer import Optimizer
 from .optimizers import SGD, Adagrad, Adam, AdamW, Lion, RMSprop
 
-__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Lion", "Optimizer", "RMSprop", "lr_scheduler"]
+__all__ = [
+    "ASGD",
+    "LBFGS",
+    "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Adamax",
+    "Lion",
+    "NAdam",
+    "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
+    "lr_scheduler",
+]

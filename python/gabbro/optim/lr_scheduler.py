@@ -14,6 +14,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .checks import finite_number, number, steps
+from .more_schedulers import ChainedScheduler as ChainedScheduler
+from .more_schedulers import CyclicLR as CyclicLR
+from .more_schedulers import MultiplicativeLR as MultiplicativeLR
 from .one_cycle import OneCycleLR as OneCycleLR
 from .optimizer import Optimizer
 from .plateau import ReduceLROnPlateau as ReduceLROnPlateau

@@ -8,7 +8,7 @@ from typing import Any
 from .._core import Parameter, Tensor
 
 # Options of torch.optim that no step here follows: they may be there, but not true.
-REFUSED = ("decoupled_weight_decay", "differentiable")
+REFUSED = ("differentiable",)
 # Names that a group may have besides the optimizer's numbers.
 NOTES = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "name", "maximize", "foreach", "capturable",
          "fused", "decoupled_weight_decay", "differentiable")  # fmt: skip
@@ -97,7 +97,7 @@ class Optimizer:
         if not isinstance(self.param_groups, list) or not all(isinstance(group, dict) for group in self.param_groups):
             raise TypeError(f"[optim] param_groups is a list of dicts, not {self.param_groups!r}")
         for group in self.param_groups:
-            for name in REFUSED:
+            for name in (*REFUSED, *(() if "decoupled_weight_decay" in self.defaults else ("decoupled_weight_decay",))):
                 if group.get(name):
                     raise ValueError(f"[optim] {name}={group[name]!r} of a group: {type(self).__name__} cannot do that")
 

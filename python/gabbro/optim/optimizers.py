@@ -12,6 +12,17 @@ from .optimizer import Optimizer
 Parameters = Iterable[Tensor] | Iterable[dict[str, Any]]
 
 
+def speed_options(name: str, foreach: Any, fused: Any, differentiable: Any) -> None:
+    """Arguments of PyTorch's that choose how a step is computed: allowed, since a step is one plan in any case.
+
+    Raises ValueError for `differentiable`, and for `foreach` with `fused`.
+    """
+    if foreach and fused:
+        raise ValueError(f"[{name}] foreach and fused exclude each other")
+    if differentiable:
+        raise ValueError(f"[{name}] differentiable=True is not supported: steps have no gradients")
+
+
 class SGD(Optimizer):
     """Gradient descent: b = momentum · b + (1 - dampening) · g; p -= lr · b, or lr · (g + momentum · b) with Nesterov.
 
@@ -38,7 +49,11 @@ class SGD(Optimizer):
         nesterov: bool = False,
         *,
         maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
+        speed_options("SGD", foreach, fused, differentiable)
         super().__init__(
             params,
             {
@@ -76,8 +91,13 @@ class Adam(Optimizer):
         weight_decay: float = 0,
         amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
+        speed_options("Adam", foreach, fused, differentiable)
         numbers = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, {**numbers, "amsgrad": amsgrad, "maximize": maximize})
 
@@ -104,8 +124,13 @@ class AdamW(Optimizer):
         weight_decay: float = 1e-2,
         amsgrad: bool = False,
         *,
+        foreach: bool | None = None,
         maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
+        speed_options("AdamW", foreach, fused, differentiable)
         numbers = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, {**numbers, "amsgrad": amsgrad, "maximize": maximize})
 
@@ -157,9 +182,13 @@ class Adagrad(Optimizer):
         weight_decay: float = 0,
         initial_accumulator_value: float = 0,
         eps: float = 1e-10,
+        foreach: bool | None = None,
         *,
         maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
+        speed_options("Adagrad", foreach, fused, differentiable)
         super().__init__(
             params,
             {
@@ -197,9 +226,12 @@ class RMSprop(Optimizer):
         weight_decay: float = 0,
         momentum: float = 0,
         centered: bool = False,
-        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
         maximize: bool = False,
+        differentiable: bool = False,
     ) -> None:
+        speed_options("RMSprop", foreach, None, differentiable)
         super().__init__(
             params,
             {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from .. import _core
-from .._core import Tensor
+from ... import _core
+from ..._core import Tensor
 
 
 def _list(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -14,7 +14,11 @@ def _list(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def clip_grad_norm_(
-    parameters: Tensor | Iterable[Tensor], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
 ) -> Tensor:
     """Multiplies the gradients by max_norm / norm where their common norm is larger (Pascanu et al. 2013).
 
@@ -25,6 +29,8 @@ def clip_grad_norm_(
     max_norm : float
     norm_type : float
         2 for the Euclidean norm; infinity for the largest element.
+    foreach : bool, optional
+        Allowed: all gradients are one plan in any case.
     error_if_nonfinite : bool
         Reads the norm, and leaves the gradients as they are where it is infinite or NaN.
 
@@ -64,7 +70,7 @@ def clip_grad_norm_(
     return _core._clip_grad_norm(listed, max_norm, norm_type)
 
 
-def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Holds each element of the gradients within [-clip_value, clip_value].
 
     Raises
@@ -73,3 +79,26 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
         For a clip_value below 0.
     """
     _core._clip_grad_value(_list(parameters), clip_value)
+
+
+def get_total_norm(
+    tensors: Tensor | Iterable[Tensor],
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """The norm of all elements of several tensors as one vector.
+
+    >>> gb.nn.utils.get_total_norm([gb.tensor([3.0]), gb.tensor([4.0])])
+    tensor(5.)
+    """
+    from ...functions.reductions import vector_norm
+
+    listed = _list(tensors)
+    if not listed:
+        return _core.tensor(0.0)
+    norms = _core.stack([vector_norm(x, norm_type, None, False) for x in listed], 0)
+    total = vector_norm(norms, norm_type, None, False)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise RuntimeError(f"[get_total_norm] the norm of order {norm_type} is {total.item()}")
+    return total

@@ -1,0 +1,417 @@
+"""Reductions with PyTorch's arguments, and with those of the array API standard where `axis` is named."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any, NamedTuple
+
+from .. import _core
+from .._core import Tensor
+from ._arguments import ABSENT, axes_of, is_standard, only
+
+_HALF = (_core.float16, _core.bfloat16)
+
+
+class ValuesAndIndices(NamedTuple):
+    """A result of `max`, `min`, `sort`, `topk` and the like along an axis: the values, and where they were, int64."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def _as_indices(x: Tensor) -> Tensor:
+    return x.astype(_core.int64)
+
+
+def sum(
+    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT, keepdims: Any = ABSENT
+) -> Tensor:
+    """The sum of all elements, or along axes. Integers and bool give int64.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int or tuple of int, optional
+        The axes; without it all. The array API standard's name for it is `axis`.
+    keepdim : bool
+        Whether these axes stay, with length 1; the standard's name is `keepdims`.
+    dtype : DType, optional
+        Of the elements that are added, and of the result.
+
+    >>> gb.sum(gb.tensor([[1.0, 2.0], [3.0, 4.0]]), dim=1)
+    tensor([3., 7.])
+    """
+    axes, kept = axes_of("sum", dim, keepdim, axis, keepdims)
+    return _core.sum(input, axes, kept, dtype=dtype)
+
+
+def mean(
+    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT, keepdims: Any = ABSENT
+) -> Tensor:
+    """The arithmetic mean of all elements, or along axes: arguments as `sum`.
+
+    >>> gb.mean(gb.tensor([[1.0, 2.0], [3.0, 4.0]]), 0)
+    tensor([2., 3.])
+    """
+    axes, kept = axes_of("mean", dim, keepdim, axis, keepdims)
+    return _core.mean(input if dtype is None else input.astype(dtype), axes, kept)
+
+
+def prod(
+    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT, keepdims: Any = ABSENT
+) -> Tensor:
+    """The product of all elements, or along axes: arguments as `sum`.
+
+    >>> gb.prod(gb.tensor([1.0, 2.0, 3.0]))
+    tensor(6.)
+    """
+    axes, kept = axes_of("prod", dim, keepdim, axis, keepdims)
+    return _core.prod(input, axes, kept, dtype=dtype)
+
+
+def logsumexp(
+    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT
+) -> Tensor:
+    """log(sum(exp(x))) along axes, without overflow.
+
+    >>> gb.logsumexp(gb.tensor([[0.0, 0.0]]), 1)
+    tensor([0.6931472])
+    """
+    axes, kept = axes_of("logsumexp", dim, keepdim, axis, keepdims)
+    return _core.logsumexp(input, axes, kept)
+
+
+def any(
+    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT
+) -> Tensor:
+    """Whether an element is not 0: of all, or along axes.
+
+    >>> gb.any(gb.tensor([[0, 1], [0, 0]]), dim=1)
+    tensor([ True, False])
+    """
+    axes, kept = axes_of("any", dim, keepdim, axis, keepdims)
+    return _core.any(input, axes, kept)
+
+
+def all(
+    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT
+) -> Tensor:
+    """Whether no element is 0: of all, or along axes.
+
+    >>> gb.all(gb.tensor([[0, 1], [1, 1]]), dim=1)
+    tensor([False,  True])
+    """
+    axes, kept = axes_of("all", dim, keepdim, axis, keepdims)
+    return _core.all(input, axes, kept)
+
+
+def count_nonzero(input: Tensor, dim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT) -> Tensor:
+    """How many elements are not 0: of all, or along axes; int64.
+
+    >>> gb.count_nonzero(gb.tensor([[0, 1], [1, 1]]), 1)
+    tensor([1, 2])
+    """
+    axes, kept = axes_of("count_nonzero", dim, ABSENT, axis, keepdims)
+    return _as_indices(_core.count_nonzero(input, axes, keepdims=kept))
+
+
+def _extreme(op: str, function: Any, place: Any, elementwise: Any, input: Tensor, dim: Any, keepdim: Any, axis: Any,
+             keepdims: Any) -> Any:  # fmt: skip
+    if is_standard(op, dim, keepdim, axis, keepdims):
+        return function(input, None if axis is ABSENT else axis, False if keepdims is ABSENT else keepdims)
+    if isinstance(dim, Tensor):
+        if keepdim is not ABSENT:
+            raise TypeError(f"[{op}] keepdim is for one tensor, not for two")
+        return elementwise(input, dim)
+    if dim is ABSENT or dim is None:
+        if keepdim is not ABSENT:
+            raise TypeError(f"[{op}] keepdim without dim")
+        return function(input, None, False if keepdims is ABSENT else keepdims)
+    if isinstance(dim, bool) or not hasattr(dim, "__index__"):
+        raise TypeError(f"[{op}] dim is an integer, not {dim!r}; several axes: a{op}(x, dim)")
+    kept = keepdims if keepdim is ABSENT else keepdim
+    kept = False if kept is ABSENT else kept
+    indices = place(input, dim, True) if input.ndim else _core.zeros((), dtype=_core.int32, device=input.device)
+    if input.ndim == 0:
+        return ValuesAndIndices(+input, _as_indices(indices))
+    values = _core.take_along_axis(input, indices, dim)
+    if not kept:
+        values, indices = _core.squeeze(values, dim), _core.squeeze(indices, dim)
+    return ValuesAndIndices(values, _as_indices(indices))
+
+
+def max(
+    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT
+) -> Any:
+    """The largest element; along `dim` the largest elements and where they are; of two tensors the larger elements.
+
+    Returns
+    -------
+    Tensor, or named tuple of Tensor
+        With `dim` (also by place) `values` and `indices`, int64, as in PyTorch. With `axis`, which the array API
+        standard has by keyword, only the values; NaN counts as the largest.
+
+    >>> gb.max(gb.tensor([[1.0, 5.0], [7.0, 2.0]]), dim=1).indices
+    tensor([1, 0])
+    >>> gb.max(gb.tensor([[1.0, 5.0], [7.0, 2.0]]), axis=1)
+    tensor([5., 7.])
+    """
+    return _extreme("max", _core.max, _core.argmax, _core.maximum, input, dim, keepdim, axis, keepdims)
+
+
+def min(
+    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT
+) -> Any:
+    """The smallest element; along `dim` the smallest and where they are; of two tensors the smaller ones: see `max`.
+
+    >>> gb.min(gb.tensor([[1.0, 5.0], [7.0, 2.0]]), 1).values
+    tensor([1., 2.])
+    """
+    return _extreme("min", _core.min, _core.argmin, _core.minimum, input, dim, keepdim, axis, keepdims)
+
+
+def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """The largest elements along axes. Its gradient is spread evenly over equal ones.
+
+    >>> gb.amax(gb.tensor([[1.0, 5.0], [7.0, 2.0]]), (0, 1))
+    tensor(7.)
+    """
+    return _core.max(input, None if dim == () else dim, keepdim)
+
+
+def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+    """The smallest elements along axes. Its gradient is spread evenly over equal ones.
+
+    >>> gb.amin(gb.tensor([[1.0, 5.0], [7.0, 2.0]]), 0)
+    tensor([1., 2.])
+    """
+    return _core.min(input, None if dim == () else dim, keepdim)
+
+
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest elements.
+
+    >>> gb.aminmax(gb.tensor([1.0, 5.0]))
+    (tensor(1.), tensor(5.))
+    """
+    return _core.min(input, dim, keepdim), _core.max(input, dim, keepdim)
+
+
+def argmax(
+    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT
+) -> Tensor:
+    """The index of the first largest element, int64: in the flat tensor, or along an axis.
+
+    >>> gb.argmax(gb.tensor([[1.0, 5.0], [7.0, 2.0]]), dim=1)
+    tensor([1, 0])
+    """
+    axes, kept = axes_of("argmax", dim, keepdim, axis, keepdims)
+    return _as_indices(_core.argmax(input, axes, kept))
+
+
+def argmin(
+    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT
+) -> Tensor:
+    """The index of the first smallest element, int64: in the flat tensor, or along an axis.
+
+    >>> gb.argmin(gb.tensor([[1.0, 5.0], [7.0, 2.0]]), dim=1)
+    tensor([0, 1])
+    """
+    axes, kept = axes_of("argmin", dim, keepdim, axis, keepdims)
+    return _as_indices(_core.argmin(input, axes, kept))
+
+
+def _spread(op: str, function: Any, input: Tensor, dim: Any, unbiased: Any, keepdim: Any, correction: Any, axis: Any,
+            keepdims: Any) -> Tensor:  # fmt: skip
+    if is_standard(op, dim, keepdim, axis, keepdims):
+        if unbiased is not ABSENT:
+            raise TypeError(f"[{op}] unbiased and axis exclude each other: correction=1")
+        axes = None if axis is ABSENT else axis
+        by = 0.0 if correction is ABSENT else correction
+        return function(input, axes, correction=by, keepdims=False if keepdims is ABSENT else keepdims)
+    if isinstance(dim, bool):  # std(x, False)
+        if unbiased is not ABSENT:
+            raise TypeError(f"[{op}] dim is an integer or a tuple of integers, not {dim!r}")
+        dim, unbiased = ABSENT, dim
+    if unbiased is not ABSENT:
+        if correction is not ABSENT:
+            raise TypeError(f"[{op}] unbiased and correction are two names of one argument")
+        if not isinstance(unbiased, bool):
+            raise TypeError(f"[{op}] unbiased is a bool, not {unbiased!r}")
+        correction = int(unbiased)
+    axes, kept = axes_of(op, dim, keepdim, ABSENT, keepdims)
+    by = 1.0 if correction is ABSENT or correction is None else float(correction)
+    return function(input, axes, correction=by, keepdims=kept)
+
+
+def var(
+    input: Tensor,
+    dim: Any = ABSENT,
+    unbiased: Any = ABSENT,
+    keepdim: Any = ABSENT,
+    *,
+    correction: Any = ABSENT,
+    axis: Any = ABSENT,
+    keepdims: Any = ABSENT,
+) -> Tensor:
+    """The variance: the sum of squared differences from the mean, divided by N - correction.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int or tuple of int, optional
+        The axes; without it all. The standard's name is `axis`.
+    unbiased : bool
+        True is correction 1, False correction 0.
+    keepdim : bool
+    correction : float
+        1 as in PyTorch; where `axis` or `keepdims` is named 0, as in the array API standard.
+
+    >>> gb.var(gb.tensor([1.0, 3.0])), gb.var(gb.tensor([1.0, 3.0]), axis=0)
+    (tensor(2.), tensor(1.))
+    """
+    return _spread("var", _core.var, input, dim, unbiased, keepdim, correction, axis, keepdims)
+
+
+def std(
+    input: Tensor,
+    dim: Any = ABSENT,
+    unbiased: Any = ABSENT,
+    keepdim: Any = ABSENT,
+    *,
+    correction: Any = ABSENT,
+    axis: Any = ABSENT,
+    keepdims: Any = ABSENT,
+) -> Tensor:
+    """The standard deviation: the root of `var`, with its arguments.
+
+    >>> gb.std(gb.tensor([1.0, 3.0]), correction=0)
+    tensor(1.)
+    """
+    return _spread("std", _core.std, input, dim, unbiased, keepdim, correction, axis, keepdims)
+
+
+def var_mean(
+    input: Tensor, dim: Any = ABSENT, unbiased: Any = ABSENT, keepdim: Any = ABSENT, *, correction: Any = ABSENT
+) -> tuple[Tensor, Tensor]:
+    """`var` and `mean`.
+
+    >>> gb.var_mean(gb.tensor([1.0, 3.0]))
+    (tensor(2.), tensor(2.))
+    """
+    first = var(input, dim, unbiased, keepdim, correction=correction)
+    return first, mean(input, ABSENT if isinstance(dim, bool) else dim, keepdim)
+
+
+def std_mean(
+    input: Tensor, dim: Any = ABSENT, unbiased: Any = ABSENT, keepdim: Any = ABSENT, *, correction: Any = ABSENT
+) -> tuple[Tensor, Tensor]:
+    """`std` and `mean`.
+
+    >>> gb.std_mean(gb.tensor([1.0, 3.0]), correction=0)
+    (tensor(1.), tensor(2.))
+    """
+    first = std(input, dim, unbiased, keepdim, correction=correction)
+    return first, mean(input, ABSENT if isinstance(dim, bool) else dim, keepdim)
+
+
+def cumsum(input: Tensor, dim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT) -> Tensor:
+    """Sums up to each element along an axis. Integers and bool give int64.
+
+    >>> gb.cumsum(gb.tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([1., 3., 6.])
+    """
+    return _core.cumsum(input if dtype is None else input.astype(dtype), only("cumsum", dim, axis))
+
+
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Products up to each element along an axis. Integers and bool give int64.
+
+    >>> gb.cumprod(gb.tensor([1.0, 2.0, 3.0]), dim=0)
+    tensor([1., 2., 6.])
+    """
+    from ..standard_functions import cumulative_prod
+
+    return cumulative_prod(input, axis=dim, dtype=dtype)
+
+
+def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+    """The vector norm of order `p` of all elements, or along axes; halves are computed in float32.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of floats.
+    p : float or str
+        The order; ``"fro"`` is 2. ``"nuc"`` is not supported.
+    dim : int or tuple of int, optional
+    keepdim : bool
+
+    Raises
+    ------
+    ValueError
+        For another word, and for integers.
+
+    >>> gb.norm(gb.tensor([3.0, 4.0]))
+    tensor(5.)
+    """
+    if isinstance(p, str):
+        if p != "fro":
+            raise ValueError(f"[norm] p is a number or 'fro', not {p!r}")
+        p = 2
+    x = input if dtype is None else input.astype(dtype)
+    if not x.dtype.is_floating_point:
+        raise ValueError(f"[norm] of floats, not of {x.dtype}: x.float()")
+    half = x.dtype in _HALF
+    result = vector_norm(x.astype(_core.float32) if half else x, p, dim, keepdim)
+    return result.astype(x.dtype) if half else result
+
+
+def vector_norm(x: Tensor, p: float, dim: Any, keepdim: bool) -> Tensor:
+    """The norm of order `p`, without a conversion. Its gradient is 0 where the norm is 0, as PyTorch's."""
+    axes = None if dim is None or dim == () else dim
+    if p == 0:
+        return _core.sum((x != 0).astype(x.dtype), axes, keepdim)
+    size = _core.abs(x)
+    if math.isinf(p):
+        return (_core.max if p > 0 else _core.min)(size, axes, keepdim)
+    if p == 1:
+        return _core.sum(size, axes, keepdim)
+    total = _core.sum(_core.square(x) if p == 2 else size**p, axes, keepdim)
+    zero = total == 0  # the root has no derivative at 0
+    safe = _core.where(zero, 1.0, total)
+    root = _core.sqrt(safe) if p == 2 else safe ** (1 / p)
+    return _core.where(zero, total if p > 0 else math.inf, root)
+
+
+def median(input: Tensor, dim: Any = ABSENT, keepdim: bool = False) -> Any:
+    """The median, of an even count the lower one; along `dim` the medians and where they are. NaN counts as largest.
+
+    >>> gb.median(gb.tensor([3.0, 1.0, 2.0, 4.0]))
+    tensor(2.)
+    """
+    from .sorting import kthvalue
+
+    if dim is ABSENT:
+        flat = _core.reshape(input, -1)
+        if flat.shape[0] == 0:
+            raise ValueError(f"[median] shape {input.shape} has no elements")
+        return kthvalue(flat, (flat.shape[0] + 1) // 2).values if not _has_nan(flat) else _core.max(flat)
+    length = input.shape[dim] if input.ndim else 1
+    result = kthvalue(input, (length + 1) // 2, dim, keepdim)
+    if input.dtype.is_floating_point:
+        bad = _core.isnan(input)
+        first = _core.argmax(bad.astype(_core.int32), dim, True)
+        value = _core.take_along_axis(input, first, dim) if input.ndim else input
+        if not keepdim and input.ndim:
+            first, value = _core.squeeze(first, dim), _core.squeeze(value, dim)
+        some = _core.any(bad, dim, keepdim)
+        return ValuesAndIndices(
+            _core.where(some, value, result.values), _core.where(some, _as_indices(first), result.indices)
+        )
+    return result
+
+
+def _has_nan(x: Tensor) -> builtins.bool:
+    return x.dtype.is_floating_point and builtins.bool(_core.any(_core.isnan(x)))
