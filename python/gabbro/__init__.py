@@ -14,23 +14,6 @@ from ._core import *  # noqa: F403
 from ._core import DeviceError as DeviceError
 from ._core import bool_ as bool
 from .airllm import AutoModel
-from .standard_functions import (
-    __array_namespace_info__,
-    conj,
-    copysign,
-    cumulative_prod,
-    cumulative_sum,
-    imag,
-    logaddexp,
-    nextafter,
-    positive,
-    real,
-    signbit,
-    unique_all,
-    unique_counts,
-    unique_inverse,
-    unique_values,
-)
 from .data_types import (
     can_cast,
     finfo,
@@ -49,6 +32,23 @@ from .nn.files import load_state, save_state
 from .precision import GradScaler, autocast
 from .replay import Explanation, compile, explain
 from .serialization import load, save
+from .standard_functions import (
+    __array_namespace_info__,
+    conj,
+    copysign,
+    cumulative_prod,
+    cumulative_sum,
+    imag,
+    logaddexp,
+    nextafter,
+    positive,
+    real,
+    signbit,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
 
 _attach.install()
 

@@ -59,7 +59,9 @@ def grad(
     """
     results, given = _listed(outputs), _listed(inputs)
     if allow_unused and not materialize_grads:
-        raise ValueError("[grad] allow_unused=True is not supported: unused inputs have zeros, with materialize_grads=True")
+        raise ValueError(
+            "[grad] allow_unused=True is not supported: unused inputs have zeros, with materialize_grads=True"
+        )
     seeds = _listed(grad_outputs) if grad_outputs is not None else [None] * len(results)
     if len(seeds) != len(results):
         raise ValueError(f"[grad] {len(seeds)} grad_outputs for {len(results)} outputs")

@@ -15,11 +15,27 @@ from .functions.random import Generator, default_generator
 from .precision import GradScaler, autocast
 
 __all__ = [
-    "current_device", "device", "device_count", "empty_cache", "get_device_name", "get_device_properties",
-    "init", "is_available", "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
-    "mem_get_info", "memory_allocated", "memory_reserved", "max_memory_reserved", "reset_peak_memory_stats", "set_device",
+    "current_device",
+    "device",
+    "device_count",
+    "empty_cache",
+    "get_device_name",
+    "get_device_properties",
+    "init",
+    "is_available",
+    "is_bf16_supported",
+    "is_initialized",
+    "manual_seed",
+    "manual_seed_all",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "reset_peak_memory_stats",
+    "set_device",
     "synchronize",
-]  # fmt: skip
+]
 
 
 def _backend() -> str:
@@ -48,7 +64,7 @@ def device_count() -> int:
 
 
 def set_device(device: Any) -> None:
-    """Makes a GPU the device that new tensors live on, as in `gabbro.set_device`: other than in PyTorch also of ``cpu``."""
+    """Makes a GPU the device that new tensors live on: `gabbro.set_device`."""
     _core.set_device(_named(device))
 
 

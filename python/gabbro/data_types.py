@@ -57,7 +57,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
     Two integers, or two floats, meet in the smallest dtype that holds both; bool meets any other in that one; an
     integer meets a float in the float. Numbers take the dtype of the other operand, except for a float with
-    integers or bool (float32) and an int with bool (int32).
+    integers or bool (float32) and an int with bool (int64).
 
     Raises
     ------
@@ -80,6 +80,8 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     for dtype in dtypes[1:]:
         result = _core._promote(result, dtype)
     for number in numbers:
+        if result == _core.bool_ and not isinstance(number, (bool, float)):
+            result = _core.int64  # the default integer of Python's interface
         result = _core._promote_number(result, number)
     return result
 

@@ -175,11 +175,15 @@ class Bernoulli(Distribution):
         _one_of("Bernoulli", probs, logits)
         if probs is not None:
             (self.probs,) = _parameters(probs)
-            if validate_args is not False and not bool(
-                _core.all(_core.logical_and(self.probs >= 0, self.probs <= 1))
-            ):
+            if validate_args is not False and not bool(_core.all(_core.logical_and(self.probs >= 0, self.probs <= 1))):
                 raise ValueError("[Bernoulli] probs are from 0 to 1")
-            eps = 2.0**-23 if self.probs.dtype == _core.float32 else 2.0**-52 if self.probs.dtype == _core.float64 else 2.0**-7
+            eps = (
+                2.0**-23
+                if self.probs.dtype == _core.float32
+                else 2.0**-52
+                if self.probs.dtype == _core.float64
+                else 2.0**-7
+            )
             held = _core.clip(self.probs, eps, 1 - eps)
             self.logits = _core.log(held) - _core.log1p(-held)
         else:

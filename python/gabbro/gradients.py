@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
 from . import _core
 from ._core import Tensor
@@ -212,7 +212,7 @@ class set_grad_enabled:
     False
     """
 
-    _modes: list[Any] = []  # those that last: going away, they would restore the mode before
+    _modes: ClassVar[list[Any]] = []  # those that last: going away, they would restore the mode before
 
     def __init__(self, mode: bool) -> None:
         self._modes.append(_core._GradientMode(bool(mode)))

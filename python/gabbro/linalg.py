@@ -1,5 +1,8 @@
 """Norms and products under the names of torch.linalg.
 
+>>> gb.linalg.norm(gb.tensor([3.0, 4.0]))
+tensor(5.)
+
 Decompositions (solve, inv, det, cholesky, qr, svd, eigh) are not there: use NumPy with ``x.numpy()``.
 """
 

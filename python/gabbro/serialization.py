@@ -1,6 +1,12 @@
 """Files of PyTorch (``.pt``): a ZIP archive of a pickle and of the tensors' bytes, read without running code.
 
 A file of `save` is read by torch.load, and the other way round.
+
+>>> import io
+>>> file = io.BytesIO()
+>>> gb.serialization.save(gb.ones(2), file)
+>>> gb.serialization.load(file)
+tensor([1., 1.])
 """
 
 from __future__ import annotations
@@ -24,10 +30,17 @@ from ._core import Device, DType, Parameter, Tensor
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
 _STORAGES = {
-    "float32": "FloatStorage", "float64": "DoubleStorage", "float16": "HalfStorage", "bfloat16": "BFloat16Storage",
-    "int64": "LongStorage", "int32": "IntStorage", "int16": "ShortStorage", "int8": "CharStorage",
-    "uint8": "ByteStorage", "bool": "BoolStorage",
-}  # fmt: skip
+    "float32": "FloatStorage",
+    "float64": "DoubleStorage",
+    "float16": "HalfStorage",
+    "bfloat16": "BFloat16Storage",
+    "int64": "LongStorage",
+    "int32": "IntStorage",
+    "int16": "ShortStorage",
+    "int8": "CharStorage",
+    "uint8": "ByteStorage",
+    "bool": "BoolStorage",
+}
 _DTYPES = {storage: dtype for dtype, storage in _STORAGES.items()}
 _RAW = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 _safe: list[type] = []
@@ -128,7 +141,11 @@ def save(obj: Any, f: Any, *args: Any, **options: Any) -> None:
     >>> gb.load(file)
     {'weight': tensor([1., 1.])}
     """
-    if args or set(options) - {"_use_new_zipfile_serialization"} or options.get("_use_new_zipfile_serialization") is False:
+    if (
+        args
+        or set(options) - {"_use_new_zipfile_serialization"}
+        or options.get("_use_new_zipfile_serialization") is False
+    ):
         raise ValueError("[save] pickle_module, pickle_protocol and the format before PyTorch 1.6 are not supported")
     if hasattr(f, "write"):
         return _write(obj, f)
@@ -160,14 +177,18 @@ def _write(obj: Any, file: Any) -> None:
         archive.writestr("archive/version", "3\n")
 
 
-def _rebuild_tensor(storage: Any, offset: int, size: Any, stride: Any, requires_grad: bool = False, *rest: Any) -> Tensor:
+def _rebuild_tensor(
+    storage: Any, offset: int, size: Any, stride: Any, requires_grad: bool = False, *rest: Any
+) -> Tensor:
     data, dtype, device = storage
     item = _core._dtype(dtype).itemsize
     raw = np.frombuffer(data, _RAW[item])
     last = offset + sum((n - 1) * by for n, by in zip(size, stride, strict=True)) + 1
     if offset < 0 or any(by < 0 for by in stride) or (all(size) and last > raw.size):
         raise ValueError(f"[load] a tensor of shape {tuple(size)} reaches beyond its {raw.size} elements")
-    view = np.lib.stride_tricks.as_strided(raw[offset:], tuple(size), tuple(by * item for by in stride), writeable=False)
+    view = np.lib.stride_tricks.as_strided(
+        raw[offset:], tuple(size), tuple(by * item for by in stride), writeable=False
+    )
     made = _core._unpickled(np.ascontiguousarray(view).tobytes(), dtype, tuple(size), "cpu")
     if device != "cpu":
         made = made.to(device)
@@ -214,8 +235,8 @@ class _Unpickler(pickle.Unpickler):
                 return known
         if self._weights_only:
             raise pickle.UnpicklingError(
-                f"[load] the file holds {module}.{name}: with weights_only=True only tensors, numbers, texts, lists and "
-                "dicts are read. weights_only=False runs what the file says: for files that you trust"
+                f"[load] the file holds {module}.{name}: with weights_only=True only tensors, numbers, texts, lists "
+                "and dicts are read. weights_only=False runs what the file says: for files that you trust"
             )
         if module.split(".")[0] == "torch":
             raise pickle.UnpicklingError(f"[load] {module}.{name} is not in Gabbro: save the state_dict instead")
@@ -243,7 +264,9 @@ def _placed(map_location: Any) -> Callable[[str], str]:
             result = map_location(marker, location)
             if result is marker or result is None:
                 return "cpu" if result is marker else location
-            raise ValueError(f"[load] map_location gave {result!r}: a device's name, or a function that gives its storage")
+            raise ValueError(
+                f"[load] map_location gave {result!r}: a device's name, or a function that gives its storage"
+            )
 
         return asked
     if isinstance(map_location, dict):
@@ -266,9 +289,14 @@ def kind_of_file(path: str | os.PathLike[str]) -> str:
 
 
 def load(
-    f: Any, map_location: Any = None, pickle_module: Any = None, *, weights_only: bool | None = None, mmap: bool | None = None,
+    f: Any,
+    map_location: Any = None,
+    pickle_module: Any = None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
     **options: Any,
-) -> Any:  # fmt: skip
+) -> Any:
     """Reads a file that `save` or torch.save wrote; of NumPy's archives (``.npz``) a dict of tensors.
 
     Parameters
@@ -308,7 +336,10 @@ def load(
     kind = kind_of_file(path)
     if kind == "npz":
         with np.load(path, allow_pickle=False) as arrays:
-            return {name: _core.tensor(arrays[name], device=None if map_location is None else place("cpu")) for name in arrays}
+            return {
+                name: _core.tensor(arrays[name], device=None if map_location is None else place("cpu"))
+                for name in arrays
+            }
     if kind != "zip":
         text = {
             "npy": "a NumPy array: use gabbro.tensor(numpy.load(path))",

@@ -1,4 +1,7 @@
-"""Comparison of tensors in tests, as torch.testing."""
+"""Comparison of tensors in tests, as torch.testing.
+
+>>> gb.testing.assert_close(gb.ones(2), gb.ones(2))
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,14 @@ def assert_close(
     """
     if (rtol is None) != (atol is None):
         raise ValueError("[assert_close] rtol and atol go together")
-    options: dict[str, Any] = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan, "check_device": check_device,
-                               "check_dtype": check_dtype, "msg": msg}  # fmt: skip
+    options: dict[str, Any] = {
+        "rtol": rtol,
+        "atol": atol,
+        "equal_nan": equal_nan,
+        "check_device": check_device,
+        "check_dtype": check_dtype,
+        "msg": msg,
+    }
     if isinstance(expected, Mapping):
         if not isinstance(actual, Mapping) or actual.keys() != expected.keys():
             raise AssertionError(msg or "the dicts have different keys")
@@ -47,11 +56,15 @@ def assert_close(
         for a, b in zip(actual, expected, strict=True):
             assert_close(a, b, **options)
         return
-    a, b = (x if isinstance(x, Tensor) else _core.tensor(x, dtype=_core.float64 if isinstance(x, float) else None)
-            for x in (actual, expected))  # fmt: skip
+    a, b = (
+        x if isinstance(x, Tensor) else _core.tensor(x, dtype=_core.float64 if isinstance(x, float) else None)
+        for x in (actual, expected)
+    )
     for what, mine, wanted, checked in (
-        ("shapes", a.shape, b.shape, True), ("dtypes", a.dtype, b.dtype, check_dtype), ("devices", a.device, b.device, check_device),
-    ):  # fmt: skip
+        ("shapes", a.shape, b.shape, True),
+        ("dtypes", a.dtype, b.dtype, check_dtype),
+        ("devices", a.device, b.device, check_device),
+    ):
         if checked and mine != wanted:
             raise AssertionError(msg or f"the {what} differ: {mine} and {wanted}")
     a = a.to(b.device)
@@ -59,7 +72,9 @@ def assert_close(
         dtype = _core._promote(a.dtype, b.dtype)
         a, b = a.astype(dtype), b.astype(dtype)
     relative, absolute = _TOLERANCES.get(str(a.dtype), (0.0, 0.0))
-    near = isclose(a.detach(), b.detach(), relative if rtol is None else rtol, absolute if atol is None else atol, equal_nan)
+    near = isclose(
+        a.detach(), b.detach(), relative if rtol is None else rtol, absolute if atol is None else atol, equal_nan
+    )
     wrong = int(_core.count_nonzero(_core.logical_not(near)))
     if wrong:
         raise AssertionError(msg or f"{wrong} of {near.reshape(-1).shape[0]} elements are not close: {a} and {b}")

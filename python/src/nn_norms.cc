@@ -72,14 +72,41 @@ void bind_batch_norms(nb::module_& m) {
   bind_batch_norm<nn::BatchNorm3d>(m, "BatchNorm3d", "(2, 3, 2, 2, 2)");
 }
 
+constexpr const char* kInPlace = "_inplace";  // an attribute of layers whose input gets the result
+
+nb::dict attributes_of(nb::handle module) { return nb::borrow<nb::dict>(module.attr("__dict__")); }
+
 void bind_dropout(nb::module_& m) {
   const auto bind = [&]<class D>(D*, const char* name, const char* doc) {
     nb::class_<D, nn::Layer> layer(m, name, doc);
     layer.def(
-        "__init__", [](D* self, double p) { new (self) D(factory({nb::none()}, DType::f32), p); }, nb::arg("p") = 0.5);
+        "__init__",
+        [](nb::pointer_and_handle<D> self, double p, bool inplace) {
+          new (self.p) D(factory({nb::none()}, DType::f32), p);
+          if (inplace) attributes_of(self.h)[kInPlace] = true;
+        },
+        nb::arg("p") = 0.5, nb::arg("inplace") = false);
+    layer.def(
+        "forward",
+        [](nb::handle self, nb::object input) {
+          const Tensor result = nb::cast<D&>(self).forward(nb::cast<const Tensor&>(input));
+          if (!attributes_of(self).contains(kInPlace)) return nb::cast(result);
+          input.attr("__setitem__")(nb::ellipsis(), result);
+          return input;
+        },
+        nb::arg("input"), nb::sig("def forward(self, input: Tensor) -> Tensor"), "The layer's output.");
+    layer.def_prop_rw(
+        "inplace", [](nb::handle self) { return attributes_of(self).contains(kInPlace); },
+        [](nb::handle self, bool inplace) {
+          if (inplace) {
+            attributes_of(self)[kInPlace] = true;
+          } else if (attributes_of(self).contains(kInPlace)) {
+            nb::del(attributes_of(self)[kInPlace]);
+          }
+          module_of(self)->note_change();
+        });
     setting(
         layer, "p", +[](const D& self) { return self.p(); }, +[](D& self, double p) { self.set_p(p); });
-    absent(layer, "inplace", false);
   };
   bind(static_cast<nn::Dropout*>(nullptr), "Dropout",
        R"(In training, elements become 0 with probability p, and the others x / (1 - p) (Srivastava et al. 2014).

@@ -130,7 +130,8 @@ ValueError
 >>> gb.{}(gb.tensor({}), {})
 {}
 )",
-                                        f.what, dtypes.taken, dtypes.given, f.name, f.a, f.b, f.shown);
+                                        f.what, dtypes.taken, dtypes.given,
+                                        f.name == std::string_view("equal") ? "eq" : f.name, f.a, f.b, f.shown);
     m.def(
         f.name,
         [function = f.function, name = f.name](nb::handle a, nb::handle b) {

@@ -132,7 +132,7 @@ TypeError
 ValueError
     For block formats.
 
->>> gb.astype(gb.tensor([1.5, -1.5]), "int32")
+>>> gb.astype(gb.tensor([1.5, -1.5]), "int64")
 tensor([ 1, -1])
 )");
   m.attr("cast") = m.attr("astype");
@@ -142,7 +142,7 @@ tensor([ 1, -1])
                      "Tensor"),
              R"(The same numbers in another dtype: as `gabbro.astype`.
 
->>> gb.tensor([1.5, -1.5]).astype(gb.int32)
+>>> gb.tensor([1.5, -1.5]).astype(gb.int64)
 tensor([ 1, -1])
 )");
 }

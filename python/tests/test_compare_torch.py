@@ -59,7 +59,7 @@ def wrong_take(x, indices, *, axis=None):
 
 
 def wrong_softmax(x, axis=-1):
-    shifted = gb.exp(x - gb.max(x, axis, True))
+    shifted = gb.exp(x - gb.max(x, axis=axis, keepdims=True))
     return shifted / gb.detach(gb.sum(shifted, axis, True))  # its gradient lacks the term of the sum
 
 

@@ -110,7 +110,7 @@ def test_sums_and_products(dtype):
 def test_sums_beyond_int32():
     n = 100_000
     assert gb.arange(n).sum().item() == n * (n - 1) // 2
-    assert gb.cumsum(gb.arange(n))[-1].item() == n * (n - 1) // 2
+    assert gb.cumsum(gb.arange(n), 0)[-1].item() == n * (n - 1) // 2
     assert gb.full(3, 2**30).sum().item() == 3 * 2**30
     assert gb.prod(gb.full(3, 2**20)).item() == 2**60
     columns = gb.full((70_000, 3), 2**31 - 1)

@@ -91,7 +91,7 @@ def into(op: str, out: Tensor | None, value: Tensor) -> Tensor:
 
 
 def refuse(op: str, **arguments: Any) -> None:
-    """Raises ValueError for an argument of PyTorch's that has no effect here, unless it has its default: None, False."""
+    """Raises ValueError for an argument of PyTorch's that has no effect here, unless it is None or False."""
     for name, value in arguments.items():
         if value is not None and value is not False:
             raise ValueError(f"[{op}] {name}={value!r} is not supported")

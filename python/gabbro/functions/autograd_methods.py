@@ -11,7 +11,12 @@ _backward = Tensor.backward
 
 
 def backward(
-    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, *, seed: Any = None
+    self: Tensor,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    *,
+    seed: Any = None,
 ) -> None:
     """Adds the gradients of this tensor to the leaves that it was computed from.
 
@@ -25,7 +30,9 @@ def backward(
         Not supported for `backward`: `autograd.grad` gives gradients that have gradients.
     """
     if create_graph:
-        raise ValueError("[backward] create_graph=True is not supported: use gabbro.autograd.grad(..., create_graph=True)")
+        raise ValueError(
+            "[backward] create_graph=True is not supported: use gabbro.autograd.grad(..., create_graph=True)"
+        )
     if gradient is not None and seed is not None:
         raise TypeError("[backward] gradient and seed are two names of one argument")
     _backward(self, seed if gradient is None else gradient, bool(retain_graph))
@@ -34,7 +41,9 @@ def backward(
 def retain_grad(self: Tensor) -> None:
     """For leaves, whose gradients stay in any case; of others they are not kept, and the call raises ValueError."""
     if not self.is_leaf:
-        raise ValueError("[retain_grad] gradients are kept for leaves alone: gabbro.autograd.grad gives those of others")
+        raise ValueError(
+            "[retain_grad] gradients are kept for leaves alone: gabbro.autograd.grad gives those of others"
+        )
 
 
 def grad_fn(self: Tensor) -> Any:
@@ -56,5 +65,3 @@ class _Computed:
 def is_grad_enabled() -> bool:
     """Whether this thread remembers what it computes, for gradients."""
     return _core.is_grad_enabled()
-
-

@@ -86,8 +86,9 @@ def _scattered(op: str, function: Any, input: Tensor, dim: int, index: Any, src:
     return _core.where(inside, _core.pad(changed, widths), input)
 
 
-def scatter(input: Tensor, dim: int, index: Tensor, src: Any = ABSENT, *, value: Any = ABSENT,
-            reduce: str | None = None) -> Tensor:  # fmt: skip
+def scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any = ABSENT, *, value: Any = ABSENT, reduce: str | None = None
+) -> Tensor:
     """With elements replaced along an axis: ``result[index[i][j]][j] = src[i][j]`` for `dim` 0; inverse to `gather`.
 
     Parameters
@@ -114,8 +115,9 @@ def scatter(input: Tensor, dim: int, index: Tensor, src: Any = ABSENT, *, value:
     return _scattered("scatter", function, input, dim, index, chosen)
 
 
-def scatter_add(input: Tensor, dim: Any, index: Any, src: Any = ABSENT, *, values: Any = ABSENT,
-                axis: Any = ABSENT) -> Tensor:  # fmt: skip
+def scatter_add(
+    input: Tensor, dim: Any, index: Any, src: Any = ABSENT, *, values: Any = ABSENT, axis: Any = ABSENT
+) -> Tensor:
     """With elements added along an axis: ``result[index[i][j]][j] += src[i][j]`` for `dim` 0.
 
     >>> gb.scatter_add(gb.zeros(3), 0, gb.tensor([1, 1]), gb.ones(2))
@@ -186,7 +188,9 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """
     at, index = positive("index_fill", input, dim), _index("index_fill", index, input)
     places = _along(index, input, at)
-    return _core.put_along_axis(input, places, _core.full(places.shape, value, dtype=input.dtype, device=input.device), at)
+    return _core.put_along_axis(
+        input, places, _core.full(places.shape, value, dtype=input.dtype, device=input.device), at
+    )
 
 
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
@@ -196,7 +200,9 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     tensor([3., 0.])
     """
     if not isinstance(mask, Tensor) or mask.dtype != _core.bool_:
-        raise ValueError(f"[masked_fill] the mask is a tensor of bool, not {getattr(mask, 'dtype', type(mask).__name__)}")
+        raise ValueError(
+            f"[masked_fill] the mask is a tensor of bool, not {getattr(mask, 'dtype', type(mask).__name__)}"
+        )
     if isinstance(value, Tensor):
         if value.ndim:
             raise ValueError(f"[masked_fill] the value is a number or of shape (), not of shape {value.shape}")
@@ -230,7 +236,7 @@ def take(input: Tensor, index: Any = ABSENT, *, axis: Any = ABSENT, indices: Any
 
 
 def where(condition: Tensor, input: Any = ABSENT, other: Any = ABSENT) -> Any:
-    """Elements of `input` where the condition is True, else of `other`; with the condition alone as `nonzero` in a tuple.
+    """Elements of `input` where the condition is True, else of `other`; of the condition alone its indices.
 
     >>> gb.where(gb.tensor([True, False]), 1.0, gb.tensor([5.0, 6.0]))
     tensor([1., 6.])

@@ -9,10 +9,17 @@ from .._core import Device, DType, Tensor
 from ._arguments import refuse
 
 _TYPES = {
-    "float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "bfloat16": "BFloat16Tensor",
-    "int64": "LongTensor", "int32": "IntTensor", "int16": "ShortTensor", "int8": "CharTensor", "uint8": "ByteTensor",
+    "float32": "FloatTensor",
+    "float64": "DoubleTensor",
+    "float16": "HalfTensor",
+    "bfloat16": "BFloat16Tensor",
+    "int64": "LongTensor",
+    "int32": "IntTensor",
+    "int16": "ShortTensor",
+    "int8": "CharTensor",
+    "uint8": "ByteTensor",
     "bool": "BoolTensor",
-}  # fmt: skip
+}
 _DTYPES = {name: dtype for dtype, name in _TYPES.items()}
 
 
@@ -20,8 +27,16 @@ def _is_dtype(value: Any) -> bool:
     return isinstance(value, (DType, type)) or hasattr(value, "itemsize")
 
 
-def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, other: Tensor | None = None,
-       non_blocking: bool = False, copy: bool = False, memory_format: Any = None) -> Tensor:  # fmt: skip
+def to(
+    self: Tensor,
+    *args: Any,
+    dtype: Any = None,
+    device: Any = None,
+    other: Tensor | None = None,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
     """With another dtype, on another device, or both; as another tensor has them. Itself where it has them already.
 
     Parameters
@@ -42,13 +57,13 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, other: T
     rest = list(args)
     if rest and isinstance(rest[0], Tensor):
         other = rest.pop(0)
-    elif rest and (rest[0] is None or isinstance(rest[0], (Device, str)) and not _names_dtype(rest[0])):
+    elif rest and (rest[0] is None or (isinstance(rest[0], (Device, str)) and not _names_dtype(rest[0]))):
         device = rest.pop(0)
         if rest and not isinstance(rest[0], bool):
             dtype = rest.pop(0)
-    elif rest and _is_dtype(rest[0]) or rest and isinstance(rest[0], str):
+    elif (rest and _is_dtype(rest[0])) or (rest and isinstance(rest[0], str)):
         dtype = rest.pop(0)
-    if rest and not all(isinstance(flag, bool) for flag in rest) or len(rest) > 2:
+    if (rest and not all(isinstance(flag, bool) for flag in rest)) or len(rest) > 2:
         raise TypeError(f"[to] {rest[0]!r} is neither a dtype nor a device")
     if len(rest) == 2:
         copy = rest[1]
@@ -201,6 +216,6 @@ def set_data(self: Tensor, value: Any) -> None:
         raise TypeError(f"[data] a tensor is assigned to data, not {value!r}")
     if value.shape != self.shape or value.dtype != self.dtype:
         raise ValueError(
-            f"[data] {value.dtype} of shape {value.shape} cannot be the data of a {self.dtype} tensor of shape {self.shape}"
+            f"[data] {value.dtype} {value.shape} cannot be the data of a {self.dtype} tensor of shape {self.shape}"
         )
     self.detach()[...] = value.detach()

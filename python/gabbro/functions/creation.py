@@ -37,9 +37,14 @@ def _lengths(op: str, size: tuple[Any, ...], shape: Any) -> tuple[int, ...]:
 
 
 def zeros(
-    *size: Any, shape: Any = ABSENT, out: Tensor | None = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, **rest: Any,
-) -> Tensor:  # fmt: skip
+    *size: Any,
+    shape: Any = ABSENT,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Tensor:
     """Zeros of a shape: ``zeros(2, 3)`` or ``zeros((2, 3))``.
 
     Parameters
@@ -60,9 +65,14 @@ def zeros(
 
 
 def ones(
-    *size: Any, shape: Any = ABSENT, out: Tensor | None = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, **rest: Any,
-) -> Tensor:  # fmt: skip
+    *size: Any,
+    shape: Any = ABSENT,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Tensor:
     """Ones of a shape: arguments as `zeros`.
 
     >>> gb.ones(2, dtype=gb.int64)
@@ -73,9 +83,14 @@ def ones(
 
 
 def empty(
-    *size: Any, shape: Any = ABSENT, out: Tensor | None = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, **rest: Any,
-) -> Tensor:  # fmt: skip
+    *size: Any,
+    shape: Any = ABSENT,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Tensor:
     """A tensor whose elements are to be written: arguments as `zeros`.
 
     >>> gb.empty(2, 3).shape
@@ -86,9 +101,16 @@ def empty(
 
 
 def full(
-    size: Any = ABSENT, fill_value: Any = ABSENT, *, shape: Any = ABSENT, out: Tensor | None = None, dtype: Any = None,
-    device: Any = None, requires_grad: bool = False, **rest: Any,
-) -> Tensor:  # fmt: skip
+    size: Any = ABSENT,
+    fill_value: Any = ABSENT,
+    *,
+    shape: Any = ABSENT,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Tensor:
     """A tensor of one number everywhere: other arguments as `zeros`.
 
     >>> gb.full((2,), 7)
@@ -105,7 +127,9 @@ def full(
     return _finished("full", into("full", out, x), requires_grad, rest)
 
 
-def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Tensor:
+def zeros_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any
+) -> Tensor:
     """Zeros of the shape, dtype and device of another tensor.
 
     >>> gb.zeros_like(gb.tensor([1.5]))
@@ -114,7 +138,9 @@ def zeros_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires
     return _finished("zeros_like", _core.zeros_like(input, dtype=dtype, device=device), requires_grad, rest)
 
 
-def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Tensor:
+def ones_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any
+) -> Tensor:
     """Ones of the shape, dtype and device of another tensor.
 
     >>> gb.ones_like(gb.tensor([1.5]))
@@ -123,7 +149,9 @@ def ones_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_
     return _finished("ones_like", _core.ones_like(input, dtype=dtype, device=device), requires_grad, rest)
 
 
-def empty_like(input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any) -> Tensor:
+def empty_like(
+    input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any
+) -> Tensor:
     """A tensor whose elements are to be written, of the shape, dtype and device of another.
 
     >>> gb.empty_like(gb.ones(2)).shape
@@ -145,7 +173,9 @@ def full_like(
     return _finished("full_like", _core.full_like(input, fill_value, dtype=dtype, device=device), requires_grad, rest)
 
 
-def new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def new_tensor(
+    self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Of numbers, with the dtype and the device of this tensor."""
     made = _core.tensor(data, dtype=self.dtype if dtype is None else dtype, device=device or self.device)
     return _finished("new_tensor", made, requires_grad, {})
@@ -170,9 +200,7 @@ def new_full(
     self: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
     """One number everywhere, with the dtype and the device of this tensor."""
-    return full(
-        size, fill_value, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad
-    )
+    return full(size, fill_value, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
 def _numbers(op: str, *values: Any) -> list[Any]:
@@ -180,9 +208,17 @@ def _numbers(op: str, *values: Any) -> list[Any]:
 
 
 def arange(
-    start: Any, end: Any = ABSENT, step: Any = 1, *, stop: Any = ABSENT, out: Tensor | None = None, dtype: Any = None,
-    device: Any = None, requires_grad: bool = False, **rest: Any,
-) -> Tensor:  # fmt: skip
+    start: Any,
+    end: Any = ABSENT,
+    step: Any = 1,
+    *,
+    stop: Any = ABSENT,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Tensor:
     """start, start + step, ... before end; with one number: 0, 1, ... before it. The standard calls the end `stop`.
 
     >>> gb.arange(1, 4)
@@ -197,10 +233,19 @@ def arange(
 
 
 def linspace(
-    start: float, end: Any = ABSENT, steps: Any = ABSENT, *, stop: Any = ABSENT, num: Any = ABSENT,
-    endpoint: bool = True, out: Tensor | None = None, dtype: Any = None, device: Any = None,
-    requires_grad: bool = False, **rest: Any,
-) -> Tensor:  # fmt: skip
+    start: float,
+    end: Any = ABSENT,
+    steps: Any = ABSENT,
+    *,
+    stop: Any = ABSENT,
+    num: Any = ABSENT,
+    endpoint: bool = True,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Tensor:
     """Numbers from start to end at equal distances. The standard calls the end `stop` and the count `num`.
 
     >>> gb.linspace(0, 1, 5)
@@ -214,9 +259,15 @@ def linspace(
 
 
 def logspace(
-    start: float, end: float, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None,
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    device: Any = None,
     requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Powers of the base, whose exponents have equal distances.
 
     >>> gb.logspace(0, 2, 3)
@@ -228,9 +279,18 @@ def logspace(
 
 
 def eye(
-    n: Any = ABSENT, m: int | None = None, *, n_rows: Any = ABSENT, n_cols: int | None = None, k: int = 0,
-    out: Tensor | None = None, dtype: Any = None, device: Any = None, requires_grad: bool = False, **rest: Any,
-) -> Tensor:  # fmt: skip
+    n: Any = ABSENT,
+    m: int | None = None,
+    *,
+    n_rows: Any = ABSENT,
+    n_cols: int | None = None,
+    k: int = 0,
+    out: Tensor | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Tensor:
     """Ones on the main diagonal of a matrix [n, m], else zeros.
 
     >>> gb.eye(2)
@@ -250,9 +310,14 @@ def _with_floats_of_numpy(data: Any, dtype: Any) -> Any:
 
 
 def tensor(
-    data: Any = ABSENT, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, object: Any = ABSENT,
+    data: Any = ABSENT,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    object: Any = ABSENT,
     **rest: Any,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """A tensor of numbers, nested lists of numbers, or an array; always a copy, and a leaf.
 
     Parameters

@@ -217,10 +217,34 @@ def erfinv(input: Tensor) -> Tensor:
     inside = _core.where(_core.abs(wide) < 1, wide, 0.0)
     w = -_core.log((1 - inside) * (1 + inside))
     near, far = w - 2.5, _core.sqrt(w) - 3.0
-    first = _polynomial(near, (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
-                               -0.00125372503, -0.00417768164, 0.246640727, 1.50140941))  # fmt: skip
-    second = _polynomial(far, (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773,
-                               -0.0076224613, 0.00943887047, 1.00167406, 2.83297682))  # fmt: skip
+    first = _polynomial(
+        near,
+        (
+            2.81022636e-08,
+            3.43273939e-07,
+            -3.5233877e-06,
+            -4.39150654e-06,
+            0.00021858087,
+            -0.00125372503,
+            -0.00417768164,
+            0.246640727,
+            1.50140941,
+        ),
+    )
+    second = _polynomial(
+        far,
+        (
+            -0.000200214257,
+            0.000100950558,
+            0.00134934322,
+            -0.00367342844,
+            0.00573950773,
+            -0.0076224613,
+            0.00943887047,
+            1.00167406,
+            2.83297682,
+        ),
+    )
     y = _core.where(w < 5, first, second) * inside
     steps = 2 if wide.dtype == _core.float64 else 1
     for _ in range(steps):
@@ -315,7 +339,9 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
         same = _core.logical_or(same, _core.logical_and(_core.isnan(input), _core.isnan(other)))
     if input.dtype == _core.bool_:
         return same
-    a, b = (input, other) if input.dtype == _core.float64 else (input.astype(_core.float32), other.astype(_core.float32))
+    a, b = (
+        (input, other) if input.dtype == _core.float64 else (input.astype(_core.float32), other.astype(_core.float32))
+    )
     if not input.dtype.is_floating_point and input.device == "cpu":
         a, b = input.astype(_core.float64), other.astype(_core.float64)
     near = _core.abs(a - b) <= atol + rtol * _core.abs(b)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable
@@ -12,12 +13,102 @@ from .._core import Tensor
 from . import conversions
 
 # Methods with an in-place form, which changes nothing but the elements.
-NAMES = """abs acos acosh add addcdiv addcmul addmm asin asinh atan atan2 atanh baddbmm bitwise_and bitwise_left_shift
-bitwise_not bitwise_or bitwise_right_shift bitwise_xor ceil clamp clamp_max clamp_min clip copysign cos cosh cumprod cumsum
-deg2rad div divide eq erf erfc erfinv exp exp2 expm1 floor floor_divide fmod frac ge gt hypot index_add index_copy index_fill
-le lerp log log10 log1p log2 logical_and logical_not logical_or logical_xor logit lt masked_fill mul multiply nan_to_num ne
-neg negative nextafter pow rad2deg reciprocal relu remainder round rsqrt scatter scatter_add sgn sigmoid sign sin sinc sinh
-sqrt square sub subtract tan tanh tril triu trunc xlogy""".split()
+NAMES = [
+    "abs",
+    "acos",
+    "acosh",
+    "add",
+    "addcdiv",
+    "addcmul",
+    "addmm",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "baddbmm",
+    "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "ceil",
+    "clamp",
+    "clamp_max",
+    "clamp_min",
+    "clip",
+    "copysign",
+    "cos",
+    "cosh",
+    "cumprod",
+    "cumsum",
+    "deg2rad",
+    "div",
+    "divide",
+    "eq",
+    "erf",
+    "erfc",
+    "erfinv",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "floor_divide",
+    "fmod",
+    "frac",
+    "ge",
+    "gt",
+    "hypot",
+    "index_add",
+    "index_copy",
+    "index_fill",
+    "le",
+    "lerp",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logit",
+    "lt",
+    "masked_fill",
+    "mul",
+    "multiply",
+    "nan_to_num",
+    "ne",
+    "neg",
+    "negative",
+    "nextafter",
+    "pow",
+    "rad2deg",
+    "reciprocal",
+    "relu",
+    "remainder",
+    "round",
+    "rsqrt",
+    "scatter",
+    "scatter_add",
+    "sgn",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sinc",
+    "sinh",
+    "sqrt",
+    "square",
+    "sub",
+    "subtract",
+    "tan",
+    "tanh",
+    "tril",
+    "triu",
+    "trunc",
+    "xlogy",
+]
 
 # Operators that write into the tensor's memory where that is possible.
 _FAST = {"add": "__iadd__", "sub": "__isub__", "mul": "__imul__", "div": "__itruediv__"}
@@ -41,9 +132,12 @@ def in_place(name: str) -> Callable[..., Tensor]:
 
     @functools.wraps(method)
     def changed(self: Tensor, *args: Any, **options: Any) -> Tensor:
-        if fast is not None and len(args) == 1 and not options and (
-            not isinstance(args[0], Tensor) or args[0].dtype == self.dtype
-        ):  # fmt: skip
+        if (
+            fast is not None
+            and len(args) == 1
+            and not options
+            and (not isinstance(args[0], Tensor) or args[0].dtype == self.dtype)
+        ):
             result: Tensor = fast(self, args[0])
             return result
         return _written(self, name, method(self, *args, **options))
@@ -53,10 +147,8 @@ def in_place(name: str) -> Callable[..., Tensor]:
     changed.__module__ = __name__
     changed.__annotations__ = {}
     del changed.__wrapped__  # type: ignore[attr-defined]
-    try:
+    with contextlib.suppress(ValueError):  # of a function of C++
         changed.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
-    except ValueError:  # a function of C++
-        pass
     return changed
 
 

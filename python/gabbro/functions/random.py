@@ -144,9 +144,15 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 def rand(
-    *size: Any, shape: Any = ABSENT, generator: Generator | None = None, out: Tensor | None = None,
-    dtype: Any = _core.float32, device: Any = None, requires_grad: bool = False, **rest: Any,
-) -> Tensor:  # fmt: skip
+    *size: Any,
+    shape: Any = ABSENT,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: Any = _core.float32,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Tensor:
     """Numbers spread evenly over [0, 1): multiples of 2⁻²⁴, of 2⁻¹¹ in float16 and 2⁻⁸ in bfloat16.
 
     >>> gb.rand(2, 3).shape
@@ -169,9 +175,15 @@ def _normal(shape: tuple[int, ...], dtype: Any, device: Any) -> Tensor:
 
 
 def randn(
-    *size: Any, shape: Any = ABSENT, generator: Generator | None = None, out: Tensor | None = None,
-    dtype: Any = _core.float32, device: Any = None, requires_grad: bool = False, **rest: Any,
-) -> Tensor:  # fmt: skip
+    *size: Any,
+    shape: Any = ABSENT,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: Any = _core.float32,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Tensor:
     """Numbers of the normal distribution with mean 0 and variance 1 (Box and Muller 1958).
 
     >>> gb.randn(2, 3).shape
@@ -184,9 +196,17 @@ def randn(
 
 
 def randint(
-    low: Any, high: Any = ABSENT, size: Any = ABSENT, *, shape: Any = ABSENT, generator: Generator | None = None,
-    dtype: Any = _core.int64, device: Any = None, requires_grad: bool = False, **rest: Any,
-) -> Tensor:  # fmt: skip
+    low: Any,
+    high: Any = ABSENT,
+    size: Any = ABSENT,
+    *,
+    shape: Any = ABSENT,
+    generator: Generator | None = None,
+    dtype: Any = _core.int64,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Tensor:
     """Whole numbers, spread evenly over [low, high): ``randint(10, (2,))`` or ``randint(0, 10, (2,))``; int64.
 
     >>> gb.randint(0, 10, (4,)).shape
@@ -233,9 +253,15 @@ def randint_like(input: Tensor, low: int, high: Any = ABSENT, *, dtype: Any = No
 
 
 def randperm(
-    n: int, *, generator: Generator | None = None, out: Tensor | None = None, dtype: Any = _core.int64,
-    device: Any = None, requires_grad: bool = False, **rest: Any,
-) -> Tensor:  # fmt: skip
+    n: int,
+    *,
+    generator: Generator | None = None,
+    out: Tensor | None = None,
+    dtype: Any = _core.int64,
+    device: Any = None,
+    requires_grad: bool = False,
+    **rest: Any,
+) -> Tensor:
     """The numbers 0 .. n - 1 in a random order; int64.
 
     >>> sorted(gb.randperm(4).tolist())
@@ -321,9 +347,15 @@ def multinomial(
 
 
 def normal(
-    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None, dtype: Any = None,
-    device: Any = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+    mean: Any = 0.0,
+    std: Any = 1.0,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+) -> Tensor:
     """Normal numbers with means and standard deviations: numbers with a size, or tensors.
 
     >>> gb.normal(0.0, 1.0, (2, 3)).shape
@@ -383,7 +415,15 @@ def random_(self: Tensor, *bounds: Any, generator: Generator | None = None, **re
         high = bounds[0]
     elif bounds:
         low, high = (*bounds, high)[:2]
-    most = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24, "uint8": 2**8, "int8": 2**7, "int16": 2**15, "bool": 2}
+    most = {
+        "float16": 2**11,
+        "bfloat16": 2**8,
+        "float32": 2**24,
+        "uint8": 2**8,
+        "int8": 2**7,
+        "int16": 2**15,
+        "bool": 2,
+    }
     if high is None:
         high = most.get(str(self.dtype), 2**31 - 1)
     with drawn_from(generator):

@@ -25,7 +25,13 @@ def _as_indices(x: Tensor) -> Tensor:
 
 
 def sum(
-    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT, keepdims: Any = ABSENT
+    input: Tensor,
+    dim: Any = ABSENT,
+    keepdim: Any = ABSENT,
+    *,
+    dtype: Any = None,
+    axis: Any = ABSENT,
+    keepdims: Any = ABSENT,
 ) -> Tensor:
     """The sum of all elements, or along axes. Integers and bool give int64.
 
@@ -47,7 +53,13 @@ def sum(
 
 
 def mean(
-    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT, keepdims: Any = ABSENT
+    input: Tensor,
+    dim: Any = ABSENT,
+    keepdim: Any = ABSENT,
+    *,
+    dtype: Any = None,
+    axis: Any = ABSENT,
+    keepdims: Any = ABSENT,
 ) -> Tensor:
     """The arithmetic mean of all elements, or along axes: arguments as `sum`.
 
@@ -59,7 +71,13 @@ def mean(
 
 
 def prod(
-    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT, keepdims: Any = ABSENT
+    input: Tensor,
+    dim: Any = ABSENT,
+    keepdim: Any = ABSENT,
+    *,
+    dtype: Any = None,
+    axis: Any = ABSENT,
+    keepdims: Any = ABSENT,
 ) -> Tensor:
     """The product of all elements, or along axes: arguments as `sum`.
 
@@ -116,8 +134,17 @@ def count_nonzero(input: Tensor, dim: Any = ABSENT, *, axis: Any = ABSENT, keepd
     return _as_indices(_core.count_nonzero(input, axes, keepdims=kept))
 
 
-def _extreme(op: str, function: Any, place: Any, elementwise: Any, input: Tensor, dim: Any, keepdim: Any, axis: Any,
-             keepdims: Any) -> Any:  # fmt: skip
+def _extreme(
+    op: str,
+    function: Any,
+    place: Any,
+    elementwise: Any,
+    input: Tensor,
+    dim: Any,
+    keepdim: Any,
+    axis: Any,
+    keepdims: Any,
+) -> Any:
     if is_standard(op, dim, keepdim, axis, keepdims):
         return function(input, None if axis is ABSENT else axis, False if keepdims is ABSENT else keepdims)
     if isinstance(dim, Tensor):
@@ -141,9 +168,7 @@ def _extreme(op: str, function: Any, place: Any, elementwise: Any, input: Tensor
     return ValuesAndIndices(values, _as_indices(indices))
 
 
-def max(
-    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT
-) -> Any:
+def max(input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT) -> Any:
     """The largest element; along `dim` the largest elements and where they are; of two tensors the larger elements.
 
     Returns
@@ -160,9 +185,7 @@ def max(
     return _extreme("max", _core.max, _core.argmax, _core.maximum, input, dim, keepdim, axis, keepdims)
 
 
-def min(
-    input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT
-) -> Any:
+def min(input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT) -> Any:
     """The smallest element; along `dim` the smallest and where they are; of two tensors the smaller ones: see `max`.
 
     >>> gb.min(gb.tensor([[1.0, 5.0], [7.0, 2.0]]), 1).values
@@ -222,8 +245,17 @@ def argmin(
     return _as_indices(_core.argmin(input, axes, kept))
 
 
-def _spread(op: str, function: Any, input: Tensor, dim: Any, unbiased: Any, keepdim: Any, correction: Any, axis: Any,
-            keepdims: Any) -> Tensor:  # fmt: skip
+def _spread(
+    op: str,
+    function: Any,
+    input: Tensor,
+    dim: Any,
+    unbiased: Any,
+    keepdim: Any,
+    correction: Any,
+    axis: Any,
+    keepdims: Any,
+) -> Tensor:
     if is_standard(op, dim, keepdim, axis, keepdims):
         if unbiased is not ABSENT:
             raise TypeError(f"[{op}] unbiased and axis exclude each other: correction=1")

@@ -10,6 +10,8 @@ from .. import _core
 from .._core import DType, Tensor
 from ._arguments import ABSENT, into, only, positive, sizes
 
+_MOST_PIECES = 1 << 20  # of a tensor that has fewer elements
+
 
 class Size(int):
     """The number of elements, which is also PyTorch's method: ``x.size()`` is the shape, ``x.size(0)`` a length."""
@@ -65,7 +67,9 @@ def reshape(input: Tensor, *shape: Any, copy: bool | None = None) -> Tensor:
 def view(self: Tensor, *shape: Any) -> Tensor:
     """As `reshape`: a view that shares its elements. Other than in PyTorch, of any layout. A dtype is not supported."""
     if len(shape) == 1 and isinstance(shape[0], DType):
-        raise ValueError("[view] the bits of a tensor as another dtype are not supported: x.to(dtype) converts the values")
+        raise ValueError(
+            "[view] the bits of a tensor as another dtype are not supported: x.to(dtype) converts the values"
+        )
     return self.reshape(*shape)
 
 
@@ -110,8 +114,9 @@ def squeeze(input: Tensor, dim: Any = ABSENT, *, axis: Any = ABSENT) -> Tensor:
     return _core.squeeze(input, tuple(one for one in chosen if input.shape[one] == 1))
 
 
-def flatten(input: Tensor, start_dim: Any = ABSENT, end_dim: int = -1, *, start_axis: Any = ABSENT,
-            end_axis: Any = ABSENT) -> Tensor:  # fmt: skip
+def flatten(
+    input: Tensor, start_dim: Any = ABSENT, end_dim: int = -1, *, start_axis: Any = ABSENT, end_axis: Any = ABSENT
+) -> Tensor:
     """Axes from one to another as one axis.
 
     >>> gb.flatten(gb.ones((2, 3, 4)), 1).shape
@@ -208,9 +213,7 @@ def repeat(self: Tensor, *repeats: Any, axis: Any = ABSENT) -> Tensor:
     return _core.tile(self, counts)
 
 
-def repeat_interleave(
-    input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None
-) -> Tensor:
+def repeat_interleave(input: Tensor, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
     """Each element so often, along an axis or of the flat tensor.
 
     >>> gb.repeat_interleave(gb.tensor([1, 2]), 2)
@@ -320,6 +323,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     length = input.shape[positive("chunk", input, dim)]
     size = -(-length // chunks)
     if size == 0:  # PyTorch gives as many empty pieces
+        if chunks > _MOST_PIECES:
+            raise ValueError(f"[chunk] {chunks} pieces: at most {_MOST_PIECES}")
         return tuple(+input for _ in range(chunks))
     return _core.split(input, split_size_or_sections=size, axis=dim)
 
@@ -334,8 +339,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     length = input.shape[at]
     if hasattr(indices_or_sections, "__index__"):
         count = int(indices_or_sections)
-        if count < 1:
-            raise ValueError(f"[tensor_split] {count} pieces")
+        if not 1 <= count <= _MOST_PIECES:
+            raise ValueError(f"[tensor_split] {count} pieces: from 1 to {_MOST_PIECES}")
         small, more = divmod(length, count)
         ends = [small * (n + 1) + min(n + 1, more) for n in range(count - 1)]
     else:
@@ -446,8 +451,9 @@ def diag_embed(input: Tensor, offset: int = 0) -> Tensor:
     length = input.shape[-1]
     square = _core.where(
         _core.eye(length, dtype=_core.int32, device=input.device) != 0,
-        _core.expand_dims(input, -1), _core.zeros((), dtype=input.dtype, device=input.device),
-    )  # fmt: skip
+        _core.expand_dims(input, -1),
+        _core.zeros((), dtype=input.dtype, device=input.device),
+    )
     if offset == 0:
         return square
     widths = [(0, 0)] * (input.ndim - 1)

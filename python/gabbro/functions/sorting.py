@@ -10,9 +10,7 @@ from ._arguments import ABSENT, only
 from .reductions import ValuesAndIndices
 
 
-def sort(
-    input: Tensor, dim: Any = ABSENT, descending: bool = False, stable: bool = True, *, axis: Any = ABSENT
-) -> Any:
+def sort(input: Tensor, dim: Any = ABSENT, descending: bool = False, stable: bool = True, *, axis: Any = ABSENT) -> Any:
     """The elements in order along an axis, and where they were. Always stable; NaN comes last.
 
     Returns
@@ -67,7 +65,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
     """The `k`-th smallest element along an axis, from 1 on, and where it is, int64.
 
     >>> gb.kthvalue(gb.tensor([3.0, 1.0, 2.0]), 2)
-    ValuesAndIndices(values=tensor(2.), indices=tensor(2, dtype=int64))
+    ValuesAndIndices(values=tensor(2.), indices=tensor(2))
     """
     if input.ndim == 0:
         return ValuesAndIndices(+input, _core.zeros((), dtype=_core.int64, device=input.device))
@@ -82,7 +80,11 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Val
 
 
 def unique(
-    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    input: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
 ) -> Any:
     """The different elements in order. Evaluates `input`.
 
@@ -133,9 +135,14 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 def searchsorted(
-    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorted_sequence: Tensor,
+    input: Any,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
     sorter: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Where elements would have to be put in, to keep a vector in order: int64, or int32 with `out_int32`.
 
     Parameters
@@ -160,9 +167,14 @@ def searchsorted(
 
 
 def diff(
-    input: Tensor, n: int = 1, dim: Any = ABSENT, prepend: Tensor | None = None, append: Tensor | None = None, *,
+    input: Tensor,
+    n: int = 1,
+    dim: Any = ABSENT,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+    *,
     axis: Any = ABSENT,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Differences of neighbors along an axis, `n` times.
 
     >>> gb.diff(gb.tensor([1, 4, 9]))

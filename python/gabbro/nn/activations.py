@@ -174,39 +174,11 @@ class Hardtanh(_core.Hardtanh):
         return _result(input, super().forward(input), self.inplace)
 
 
-class Dropout(_core.Dropout):
-    """In training, elements become 0 with probability p, and the others x / (1 - p) (Srivastava et al. 2014)."""
-
-    inplace = False
-
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__(p)
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The result."""
-        return _result(input, super().forward(input), self.inplace)
-
-
-class Dropout2d(_core.Dropout2d):
-    """As `Dropout`, with whole channels of [N, C, H, W]."""
-
-    inplace = False
-
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__(p)
-        self.inplace = inplace
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The result."""
-        return _result(input, super().forward(input), self.inplace)
-
-
-class Dropout1d(Dropout2d):
+class Dropout1d(_core.Dropout2d):
     """As `Dropout`, with whole channels of [N, C, L]."""
 
 
-class Dropout3d(Dropout2d):
+class Dropout3d(_core.Dropout2d):
     """As `Dropout`, with whole channels of [N, C, D, H, W]."""
 
 

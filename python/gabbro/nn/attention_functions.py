@@ -57,17 +57,20 @@ def scaled_dot_product_attention(
         rows, columns = scores.shape[-2:]
         attn_mask = _core.tri(rows, columns, dtype=_core.bool_, device=query.device)
     if attn_mask is not None:
-        if attn_mask.dtype == _core.bool_:
-            scores = _core.where(attn_mask, scores, -math.inf)
-        else:
-            scores = scores + attn_mask
+        allowed = attn_mask.dtype == _core.bool_
+        scores = _core.where(attn_mask, scores, -math.inf) if allowed else scores + attn_mask
     return _core.matmul(_core._dropout(_core.softmax(scores, -1), dropout_p, True, False), value)
 
 
 def embedding(
-    input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
     """Rows of a table [V, C], by number: integers [...] to [..., C].
 
     Parameters
@@ -115,9 +118,14 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def embedding_bag(
-    input: Tensor, weight: Tensor, offsets: Tensor | None = None, mode: str = "mean", *,
-    per_sample_weights: Tensor | None = None, **rest: Any,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    mode: str = "mean",
+    *,
+    per_sample_weights: Tensor | None = None,
+    **rest: Any,
+) -> Tensor:
     """Sums, means or maxima of rows of a table: integers [B, N] to [B, C]. `offsets` are not supported."""
     if offsets is not None or rest or input.ndim != 2:
         raise ValueError("[embedding_bag] of integers [B, N]: offsets and other arguments are not supported")

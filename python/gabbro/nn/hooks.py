@@ -49,7 +49,12 @@ def register_forward_pre_hook(
 
 
 def register_forward_hook(
-    self: Module, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    self: Module,
+    hook: Callable[..., Any],
+    *,
+    prepend: bool = False,
+    with_kwargs: bool = False,
+    always_call: bool = False,
 ) -> RemovableHandle:
     """Calls ``hook(module, args, output)`` after `forward`; what it returns replaces the output, None keeps it."""
     if always_call:

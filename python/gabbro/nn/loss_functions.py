@@ -35,9 +35,13 @@ def weighted(x: Tensor, weight: Tensor | None, reduction: str, by_weight: bool =
 
 
 def mse_loss(
-    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
     weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """(input - target)²; with weights the mean is by their sum.
 
     >>> gb.nn.functional.mse_loss(gb.tensor([1.0, 3.0]), gb.tensor([1.0, 1.0]))
@@ -50,9 +54,13 @@ def mse_loss(
 
 
 def l1_loss(
-    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
     weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The magnitude of input - target; with weights the mean is by their sum."""
     chosen = reduction_of("l1_loss", size_average, reduce, reduction)
     if weight is None:
@@ -61,9 +69,13 @@ def l1_loss(
 
 
 def smooth_l1_loss(
-    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
     beta: float = 1.0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """d² / (2 · beta) where the difference d is smaller than beta, else its magnitude - beta / 2 (Girshick 2015)."""
     return _core._smooth_l1_loss(input, target, reduction_of("smooth_l1_loss", size_average, reduce, reduction), beta)
 
@@ -74,13 +86,19 @@ def huber_loss(
     """d² / 2 where the difference d is within delta, else delta · (its magnitude - delta / 2) (Huber 1964)."""
     if weight is None:
         return _core._huber_loss(input, target, reduction, delta)
-    return weighted(_core._huber_loss(input, target, "none", delta), weight, reduction_of("huber_loss", None, None, reduction), True)
+    return weighted(
+        _core._huber_loss(input, target, "none", delta), weight, reduction_of("huber_loss", None, None, reduction), True
+    )
 
 
 def binary_cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
     reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """-target · log(input) - (1 - target) · log(1 - input), times weights."""
     chosen = reduction_of("binary_cross_entropy", size_average, reduce, reduction)
     if weight is None:
@@ -89,9 +107,14 @@ def binary_cross_entropy(
 
 
 def binary_cross_entropy_with_logits(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
-    reduction: str = "mean", pos_weight: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
     """`binary_cross_entropy` of sigmoid(input), without losing digits.
 
     Parameters
@@ -108,9 +131,13 @@ def binary_cross_entropy_with_logits(
 
 
 def kl_div(
-    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+    input: Tensor,
+    target: Tensor,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
     log_target: bool = False,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """target · (log(target) - input), where input holds logarithms, and with `log_target` target too."""
     by_batch = reduction == "batchmean"
     chosen = reduction_of("kl_div", size_average, reduce, "sum" if by_batch else reduction)
@@ -122,9 +149,14 @@ def kl_div(
 
 
 def nll_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
-    reduce: Any = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
     """-input[n, target[n]] · weight[target[n]], where input [N, V, ...] holds logarithms and target [N, ...] integers.
 
     The mean is by the sum of the weights.
@@ -155,9 +187,15 @@ def nll_loss(
 
 
 def cross_entropy(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
-    reduce: Any = None, reduction: str = "mean", label_smoothing: float = 0.0,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    ignore_index: int = -100,
+    reduce: Any = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
     """`nll_loss` of `log_softmax` of the input.
 
     Parameters
@@ -194,9 +232,15 @@ def cross_entropy(
 
 
 def poisson_nll_loss(
-    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: Any = None,
-    eps: float = 1e-8, reduce: Any = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: Any = None,
+    eps: float = 1e-8,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
     """exp(input) - target · input; without `log_input` input - target · log(input + eps).
 
     With `full` Stirling's approximation of log(target!) is added where the target is above 1.
@@ -226,9 +270,13 @@ def gaussian_nll_loss(
 
 
 def hinge_embedding_loss(
-    input: Tensor, target: Tensor, margin: float = 1.0, size_average: Any = None, reduce: Any = None,
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: Any = None,
+    reduce: Any = None,
     reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """input where the target is 1, max(0, margin - input) where it is -1."""
     chosen = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
     other = _core.where(target == -1, _core.clip(margin - input, 0), 0.0)
@@ -236,9 +284,14 @@ def hinge_embedding_loss(
 
 
 def margin_ranking_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, size_average: Any = None, reduce: Any = None,
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0.0,
+    size_average: Any = None,
+    reduce: Any = None,
     reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """max(0, -target · (input1 - input2) + margin)."""
     chosen = reduction_of("margin_ranking_loss", size_average, reduce, reduction)
     return reduced(_core.clip(-target * (input1 - input2) + margin, 0), chosen)
@@ -253,9 +306,13 @@ def soft_margin_loss(
 
 
 def multilabel_soft_margin_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
     reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The mean over classes of `binary_cross_entropy_with_logits`."""
     chosen = reduction_of("multilabel_soft_margin_loss", size_average, reduce, reduction)
     loss = -(target * _core._log_sigmoid(input) + (1 - target) * _core._log_sigmoid(-input))
@@ -263,9 +320,15 @@ def multilabel_soft_margin_loss(
 
 
 def multi_margin_loss(
-    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
-    size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
     """The mean over other classes of max(0, margin - input[target] + input)ᵖ, times the target's weight."""
     chosen = reduction_of("multi_margin_loss", size_average, reduce, reduction)
     if p not in (1, 2):
@@ -283,9 +346,14 @@ def multi_margin_loss(
 
 
 def cosine_embedding_loss(
-    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, size_average: Any = None, reduce: Any = None,
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0.0,
+    size_average: Any = None,
+    reduce: Any = None,
     reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """1 - cos where the target is 1, max(0, cos - margin) where it is -1, for rows."""
     chosen = reduction_of("cosine_embedding_loss", size_average, reduce, reduction)
     dot = _core.sum(input1 * input2, -1)
@@ -295,9 +363,7 @@ def cosine_embedding_loss(
     return reduced(_core.where(target == 1, 1 - cosine, 0.0) + other, chosen)
 
 
-def pairwise_distance(
-    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Tensor:
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """The norm of x1 - x2 + eps along the last axis."""
     from ..functions.reductions import vector_norm
 
@@ -305,9 +371,17 @@ def pairwise_distance(
 
 
 def triplet_margin_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
-    swap: bool = False, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: Any = None,
+    reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:
     """max(0, distance to the positive - distance to the negative + margin), for rows (Balntas et al. 2016)."""
     chosen = reduction_of("triplet_margin_loss", size_average, reduce, reduction)
     near = pairwise_distance(anchor, positive, p, eps)

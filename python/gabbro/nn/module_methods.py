@@ -34,7 +34,9 @@ def load_state_dict(
         raise ValueError("[load_state_dict] assign=True is not supported: values are copied")
     own = self.state_dict()
     _load(self, dict(state_dict), strict)
-    return IncompatibleKeys([key for key in own if key not in state_dict], [key for key in state_dict if key not in own])
+    return IncompatibleKeys(
+        [key for key in own if key not in state_dict], [key for key in state_dict if key not in own]
+    )
 
 
 def _cast(dtype: Any) -> Any:

@@ -73,9 +73,15 @@ class _InstanceNorm(Module):
     running_var: Any
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False,
-        track_running_stats: bool = False, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
@@ -95,9 +101,15 @@ class _InstanceNorm(Module):
             raise ValueError(f"[{type(self).__name__}] of {self._axes + 2} axes, not of shape {input.shape}")
         batch = input if input.ndim == self._axes + 2 else _core.expand_dims(input, 0)
         y = functional.instance_norm(
-            batch, self.running_mean, self.running_var, self.weight, self.bias,
-            self.training or not self.track_running_stats, self.momentum, self.eps,
-        )  # fmt: skip
+            batch,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            self.momentum,
+            self.eps,
+        )
         return y if batch is input else y[0]
 
     def extra_repr(self) -> str:
@@ -154,9 +166,14 @@ class RNNCell(_Cell):
     """A step of `RNN`: [N, input_size] and [N, hidden_size] to [N, hidden_size]."""
 
     def __init__(
-        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None,
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device: Any = None,
         dtype: Any = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"[RNNCell] nonlinearity is 'tanh' or 'relu', not {nonlinearity!r}")
@@ -210,18 +227,30 @@ class ConvTranspose1d(Module):
     bias: Any
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: int, stride: int = 1, padding: int = 0,
-        output_padding: int = 0, groups: int = 1, bias: bool = True, dilation: int = 1, padding_mode: str = "zeros",
-        device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        stride: int = 1,
+        padding: int = 0,
+        output_padding: int = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         if padding_mode != "zeros":
             raise ValueError(f"[ConvTranspose1d] padding_mode is 'zeros', not {padding_mode!r}")
         if in_channels % groups or out_channels % groups:
             raise ValueError(f"[ConvTranspose1d] {groups} groups for {in_channels} and {out_channels} channels")
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        one = [value if isinstance(value, int) else value[0] for value in
-               (kernel_size, stride, padding, output_padding, dilation)]  # fmt: skip
+        one = [
+            value if isinstance(value, int) else value[0]
+            for value in (kernel_size, stride, padding, output_padding, dilation)
+        ]
         self.kernel_size, self.stride, self.padding, self.output_padding, self.dilation = one
         options: dict[str, Any] = {"device": device, "dtype": dtype}
         self.weight = Parameter(_core.zeros((in_channels, out_channels // groups, one[0]), **options))
@@ -245,9 +274,17 @@ class EmbeddingBag(Module):
     """Sums, means or maxima of rows of a trained table: integers [B, N] to [B, embedding_dim]."""
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, max_norm: None = None, norm_type: float = 2.0,
-        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         if max_norm is not None or scale_grad_by_freq or sparse:
             raise ValueError("[EmbeddingBag] max_norm, scale_grad_by_freq and sparse are not supported")
@@ -257,20 +294,30 @@ class EmbeddingBag(Module):
 
     def forward(self, input: Tensor, offsets: None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         """The sums, means or maxima."""
-        return functional.embedding_bag(
-            input, self.weight, offsets, self.mode, per_sample_weights=per_sample_weights
-        )
+        return functional.embedding_bag(input, self.weight, offsets, self.mode, per_sample_weights=per_sample_weights)
 
 
 class Transformer(Module):
     """An encoder and a decoder of transformer layers (Vaswani et al. 2017)."""
 
     def __init__(
-        self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6,
-        dim_feedforward: int = 2048, dropout: float = 0.1, activation: str = "relu", custom_encoder: Module | None = None,
-        custom_decoder: Module | None = None, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None,
-    ) -> None:  # fmt: skip
+        self,
+        d_model: int = 512,
+        nhead: int = 8,
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str = "relu",
+        custom_encoder: Module | None = None,
+        custom_decoder: Module | None = None,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
         super().__init__()
         options: dict[str, Any] = {"device": device} if dtype is None else {"device": device, "dtype": dtype}
         shared = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
@@ -290,17 +337,31 @@ class Transformer(Module):
                 init.xavier_uniform_(parameter)
 
     def forward(
-        self, src: Tensor, tgt: Tensor, src_mask: Tensor | None = None, tgt_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None,
-        tgt_key_padding_mask: Tensor | None = None, memory_key_padding_mask: Tensor | None = None,
-        src_is_causal: bool = False, tgt_is_causal: bool = False, memory_is_causal: bool = False,
-    ) -> Tensor:  # fmt: skip
+        self,
+        src: Tensor,
+        tgt: Tensor,
+        src_mask: Tensor | None = None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
+        src_is_causal: bool = False,
+        tgt_is_causal: bool = False,
+        memory_is_causal: bool = False,
+    ) -> Tensor:
         """The decoder's output, of the shape of `tgt`."""
         memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)
         result: Tensor = self.decoder(
-            tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, tgt_is_causal,
+            tgt,
+            memory,
+            tgt_mask,
+            memory_mask,
+            tgt_key_padding_mask,
+            memory_key_padding_mask,
+            tgt_is_causal,
             memory_is_causal,
-        )  # fmt: skip
+        )
         return result
 
     @staticmethod
@@ -311,9 +372,15 @@ class Transformer(Module):
 
 
 def from_pretrained(
-    cls: Any, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: None = None,
-    norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Any:  # fmt: skip
+    cls: Any,
+    embeddings: Tensor,
+    freeze: bool = True,
+    padding_idx: int | None = None,
+    max_norm: None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
     """An Embedding with the rows of a tensor, by default without a gradient."""
     if embeddings.ndim != 2:
         raise ValueError(f"[from_pretrained] a table [V, C], not of shape {embeddings.shape}")

@@ -36,7 +36,9 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode not in _MODES:
         raise ValueError(f"[pad] mode is one of {', '.join(map(repr, _MODES))}, not {mode!r}")
     if len(numbers) % 2 or len(numbers) > 2 * input.ndim:
-        raise ValueError(f"[pad] {len(numbers)} numbers for shape {input.shape}: two for each axis, the last axis first")
+        raise ValueError(
+            f"[pad] {len(numbers)} numbers for shape {input.shape}: two for each axis, the last axis first"
+        )
     if value is not None and mode != "constant":
         raise ValueError(f"[pad] mode {mode!r} has no value")
     widths = [(0, 0)] * input.ndim
@@ -86,7 +88,9 @@ class _Pad(Module):
     def forward(self, input: Tensor) -> Tensor:
         """The padded tensor."""
         if input.ndim not in (self._axes + 1, self._axes + 2):
-            raise ValueError(f"[{type(self).__name__}] of {self._axes + 1} or {self._axes + 2} axes, not of shape {input.shape}")
+            raise ValueError(
+                f"[{type(self).__name__}] of {self._axes + 1} or {self._axes + 2} axes, not of shape {input.shape}"
+            )
         return pad(input, self.padding, self._mode)
 
     def extra_repr(self) -> str:
@@ -201,6 +205,10 @@ def _pair(op: str, value: int | Sequence[int]) -> tuple[int, int]:
     return given[0], given[1]
 
 
+def _joined(lists: list[list[int]]) -> list[int]:
+    return [number for one in lists for number in one]
+
+
 def _starts(op: str, size: tuple[int, ...], kernel: Any, dilation: Any, padding: Any, stride: Any) -> list[Any]:
     """Per axis: the padded length, and the positions of each kernel element in it, [kernel, windows]."""
     result = []
@@ -213,9 +221,7 @@ def _starts(op: str, size: tuple[int, ...], kernel: Any, dilation: Any, padding:
     return result
 
 
-def unfold(
-    input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
-) -> Tensor:
+def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The windows of pictures as columns: [N, C, H, W] to [N, C · kernel, windows].
 
     >>> gb.nn.functional.unfold(gb.ones(1, 1, 3, 3), 2).shape
@@ -229,8 +235,8 @@ def unfold(
     (_, rows), (_, columns) = _starts("unfold", input.shape[2:], kernel, d, p, s)
     x = _core.pad(input, [(0, 0), (0, 0), (p[0], p[0]), (p[1], p[1])]) if any(p) else input
     n, c = input.shape[:2]
-    x = _core.take(x, _core.tensor(sum(rows, []), device=input.device), axis=2)
-    x = _core.take(x, _core.tensor(sum(columns, []), device=input.device), axis=3)
+    x = _core.take(x, _core.tensor(_joined(rows), device=input.device), axis=2)
+    x = _core.take(x, _core.tensor(_joined(columns), device=input.device), axis=3)
     x = _core.reshape(x, (n, c, kernel[0], len(rows[0]), kernel[1], len(columns[0])))
     x = _core.permute_dims(x, (0, 1, 2, 4, 3, 5))
     return _core.reshape(x, (n, c * kernel[0] * kernel[1], len(rows[0]) * len(columns[0])))
@@ -257,8 +263,8 @@ def fold(
     x = _core.reshape(input, (n, c, kernel[0], kernel[1], len(rows[0]), len(columns[0])))
     x = _core.permute_dims(x, (0, 1, 2, 4, 3, 5))
     x = _core.reshape(x, (n, c, kernel[0] * len(rows[0]), kernel[1] * len(columns[0])))
-    x = _summed_at(x, sum(rows, []), height, 2)
-    x = _summed_at(x, sum(columns, []), width, 3)
+    x = _summed_at(x, _joined(rows), height, 2)
+    x = _summed_at(x, _joined(columns), width, 3)
     return x[:, :, p[0] : height - p[0], p[1] : width - p[1]]
 
 
@@ -288,7 +294,9 @@ class Unfold(Module):
 class Fold(Module):
     """Sums of windows at their places: `functional.fold`."""
 
-    def __init__(self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> None:
+    def __init__(
+        self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    ) -> None:
         super().__init__()
         self.output_size, self.kernel_size = output_size, kernel_size
         self.dilation, self.padding, self.stride = dilation, padding, stride

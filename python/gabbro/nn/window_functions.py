@@ -81,9 +81,15 @@ def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = 
 
 
 def instance_norm(
-    input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
-    bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """Each channel of each item with mean 0 and variance 1, times the weight, plus the bias (Ulyanov et al. 2016).
 
     With running moments and `use_input_stats` these move towards the means of the batch; without `use_input_stats` they
@@ -112,7 +118,9 @@ def instance_norm(
     return y if bias is None else y + _core.reshape(bias, channels)
 
 
-def lp_pool1d(input: Tensor, norm_type: float, kernel_size: int, stride: int | None = None, ceil_mode: bool = False) -> Tensor:
+def lp_pool1d(
+    input: Tensor, norm_type: float, kernel_size: int, stride: int | None = None, ceil_mode: bool = False
+) -> Tensor:
     """The norms of windows of the last axis."""
     powers = _core.avg_pool1d(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return (_core.relu(powers) * kernel_size) ** (1 / norm_type)
@@ -126,9 +134,15 @@ def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = N
 
 
 def batch_norm(
-    input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
-    bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
     """Each channel with mean 0 and variance 1 over the batch, times the weight, plus the bias (Ioffe and Szegedy 2015).
 
     In training the running moments, which may be missing, move towards those of the batch.
@@ -147,9 +161,7 @@ def batch_norm(
     return y
 
 
-def local_response_norm(
-    input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
-) -> Tensor:
+def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """x / (k + alpha · mean of squares of `size` channels)^beta (Krizhevsky et al. 2012)."""
     if input.ndim < 3:
         raise ValueError(f"[local_response_norm] of [N, C, ...], not of shape {input.shape}")
@@ -163,17 +175,29 @@ def local_response_norm(
 
 
 def conv_transpose1d(
-    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
-    groups: int = 1, dilation: Any = 1,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Tensor:
     """The transpose of `conv1d`: [N, C, L], and the weight [C, out / groups, kernel]."""
     if input.ndim not in (2, 3):
         raise ValueError(f"[conv_transpose1d] of [N, C, L] or [C, L], not of shape {input.shape}")
     one = [v if isinstance(v, int) else v[0] for v in (stride, padding, output_padding, dilation)]
     batch = input if input.ndim == 3 else _core.expand_dims(input, 0)
     y = _core.conv_transpose2d(
-        _core.expand_dims(batch, 2), _core.expand_dims(weight, 2), bias, (1, one[0]), (0, one[1]), (0, one[2]), groups,
+        _core.expand_dims(batch, 2),
+        _core.expand_dims(weight, 2),
+        bias,
+        (1, one[0]),
+        (0, one[1]),
+        (0, one[2]),
+        groups,
         (1, one[3]),
-    )  # fmt: skip
+    )
     y = _core.squeeze(y, 2)
     return y if input.ndim == 3 else y[0]

@@ -1,4 +1,4 @@
-"""Optimizers with torch.optim's arguments and formulas, written over tensors: Adadelta, Adamax, NAdam, RAdam and others."""
+"""Optimizers with torch.optim's arguments whose formulas are written over tensors."""
 
 from __future__ import annotations
 
@@ -29,13 +29,20 @@ class Adadelta(FormulaOptimizer):
     """
 
     def __init__(
-        self, params: Parameters, lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0,
-        foreach: bool | None = None, *, capturable: bool = False, maximize: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Parameters,
+        lr: float = 1.0,
+        rho: float = 0.9,
+        eps: float = 1e-6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        capturable: bool = False,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         speed_options("Adadelta", foreach, None, differentiable)
-        super().__init__(
-            params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
-        )
+        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
 
     @staticmethod
     def _initial(p: Tensor, group: dict[str, Any]) -> State:
@@ -55,10 +62,18 @@ class Adamax(FormulaOptimizer):
     """Kingma and Ba 2015, with the infinity norm: u = max(β2 · u, |g| + eps); p -= lr / (1 - β1ᵗ) · m / u."""
 
     def __init__(
-        self, params: Parameters, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0, foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
+        self,
+        params: Parameters,
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
         capturable: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         speed_options("Adamax", foreach, None, differentiable)
         numbers = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, {**numbers, "maximize": maximize})
@@ -92,11 +107,22 @@ class NAdam(FormulaOptimizer):
     """Dozat 2016: Adam with Nesterov's momentum, whose schedule is μ = β1 · (1 - ½ · 0.96^(t · momentum_decay))."""
 
     _numbers = ("step", "mu_product")
+
     def __init__(
-        self, params: Parameters, lr: float = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0, momentum_decay: float = 4e-3, decoupled_weight_decay: bool = False, *,
-        foreach: bool | None = None, maximize: bool = False, capturable: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Parameters,
+        lr: float = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum_decay: float = 4e-3,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         speed_options("NAdam", foreach, None, differentiable)
         numbers = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "momentum_decay": momentum_decay}
         super().__init__(params, {**numbers, "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize})
@@ -123,10 +149,19 @@ class RAdam(FormulaOptimizer):
     """Liu et al. 2020: Adam, whose adaptive rate is rectified by its variance, and left out in the first steps."""
 
     def __init__(
-        self, params: Parameters, lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-        weight_decay: float = 0, decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
-        maximize: bool = False, capturable: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Parameters,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         speed_options("RAdam", foreach, None, differentiable)
         numbers = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, {**numbers, "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize})
@@ -147,9 +182,7 @@ class RAdam(FormulaOptimizer):
         length = longest - 2 * t * beta2**t / second
         if length <= 5:
             return p - lr * mean
-        rectified = math.sqrt(
-            (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
-        )
+        rectified = math.sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length))
         adaptive = math.sqrt(second) / (_core.sqrt(state["exp_avg_sq"]) + group["eps"])
         return p - lr * rectified * (mean * adaptive)
 
@@ -160,10 +193,18 @@ class ASGD(FormulaOptimizer):
     _numbers = ("step", "eta", "mu")
 
     def __init__(
-        self, params: Parameters, lr: float = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6,
-        weight_decay: float = 0, foreach: bool | None = None, maximize: bool = False, differentiable: bool = False,
+        self,
+        params: Parameters,
+        lr: float = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
         capturable: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         speed_options("ASGD", foreach, None, differentiable)
         numbers = {"lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay}
         super().__init__(params, {**numbers, "maximize": maximize})
@@ -184,13 +225,20 @@ class ASGD(FormulaOptimizer):
 
 
 class Rprop(FormulaOptimizer):
-    """Riedmiller and Braun 1993: steps whose sizes grow while the gradient keeps its sign, and shrink where it turns."""
+    """Riedmiller and Braun 1993: step sizes grow while the gradient keeps its sign, and shrink where it changes."""
 
     def __init__(
-        self, params: Parameters, lr: float = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
-        step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False, foreach: bool | None = None,
-        maximize: bool = False, differentiable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Parameters,
+        lr: float = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
         speed_options("Rprop", foreach, None, differentiable)
         if not 0 < etas[0] < 1 < etas[1]:
             raise ValueError(f"[optim] etas of a Rprop are {etas}: one below 1 and one above")
@@ -217,10 +265,17 @@ class Adafactor(FormulaOptimizer):
     """Shazeer and Stern 2018: second moments of matrices as products of a column and a row."""
 
     def __init__(
-        self, params: Parameters, lr: float = 1e-2, beta2_decay: float = -0.8,
-        eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
-        foreach: bool | None = None, maximize: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        params: Parameters,
+        lr: float = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
         if beta2_decay > 0:
             raise ValueError(f"[optim] beta2_decay of an Adafactor is not positive: {beta2_decay}")
         if d < 1:

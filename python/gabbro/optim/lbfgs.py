@@ -47,10 +47,16 @@ class LBFGS(FormulaOptimizer):
     _numbers = ()
 
     def __init__(
-        self, params: Parameters, lr: float = 1, max_iter: int = 20, max_eval: int | None = None,
-        tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
+        self,
+        params: Parameters,
+        lr: float = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
         line_search_fn: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if line_search_fn is not None:
             raise ValueError(f"[LBFGS] line_search_fn={line_search_fn!r} is not supported: None")
         super().__init__(

@@ -1,4 +1,8 @@
-"""Tools under the names of torch.utils."""
+"""Tools under the names of torch.utils.
+
+>>> len(gb.utils.data.DataLoader(gb.ones(5), batch_size=2))
+3
+"""
 
 from . import data as data
 

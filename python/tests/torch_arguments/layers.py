@@ -139,6 +139,13 @@ CASES = [
 # Not of PyTorch, or made of modules: Lion's like. Their tests are elsewhere.
 OTHERS = {"Module", "Layer", "Parameter", "Sequential", "ModuleList", "ModuleDict",
           "TransformerEncoder", "TransformerDecoder"}  # fmt: skip
+# Variants for another number of axes of layers that are compared, and modules that compute nothing.
+UNTESTED = {
+    "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool3d", "CircularPad1d", "CircularPad3d", "ConstantPad2d",
+    "ConstantPad3d", "DataParallel", "Dropout3d", "InstanceNorm3d", "PixelUnshuffle", "ReflectionPad1d",
+    "ReflectionPad3d",
+    "ReplicationPad1d", "ReplicationPad2d", "Transformer", "ZeroPad1d", "ZeroPad3d",
+}  # fmt: skip
 
 
 def inputs_of(side: Side, case: Case) -> list[Any]:

@@ -1,1 +1,1 @@
-"""Names of PyTorch that Gabbro has: the same lines of a program in both libraries, with values, dtypes and gradients."""
+"""Names of PyTorch that Gabbro has: the same lines in both libraries, with values, dtypes and gradients."""

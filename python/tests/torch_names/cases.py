@@ -1,17 +1,21 @@
-"""The lines: each is run in both libraries. Several statements are parted by semicolons, of which the last is the result."""
+"""The lines: each is run in both libraries. Semicolons part statements, of which the last is the result."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
-from .lines_functions import FUNCTIONS
-from .lines_methods import METHODS
-from .lines_networks import NETWORKS
-from .lines_training import TRAINING
+FOLDER = Path(__file__).parent / "lines"
+
+
+def _table(name: str) -> list[str]:
+    return (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+
+
+FUNCTIONS, METHODS, NETWORKS, TRAINING = map(_table, ("functions", "methods", "networks", "training"))
 
 # Lines that PyTorch answers and Gabbro refuses, and why.
 REFUSED = {
-    "torch.scatter(X, 1, COL, 2.0, reduce='multiply')": "reduce='multiply' is not supported",
     "X.clone().unsqueeze_(0)": "a tensor keeps its shape",
     "torch.unique(N, dim=0)": "elements alone are compared",
     "X.view(torch.int32)": "bits as another dtype",

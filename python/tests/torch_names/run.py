@@ -1,6 +1,6 @@
 """Runs the lines in Gabbro and shows where they differ; with --record in PyTorch, whose results it stores.
 
-    python torch_names/run.py [--record] [WORD]     WORD: lines that contain it
+python torch_names/run.py [--record] [WORD]     WORD: lines that contain it
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """Layers of torch.nn.modules.dropout."""
 
-from ..activations import (
+from ..._core import (
     Dropout,
-    Dropout1d,
     Dropout2d,
+)
+from ..activations import (
+    Dropout1d,
     Dropout3d,
 )
 

@@ -13,9 +13,9 @@ from ..more_layers import (
 
 __all__ = [
     "GRU",
-    "GRUCell",
     "LSTM",
-    "LSTMCell",
     "RNN",
+    "GRUCell",
+    "LSTMCell",
     "RNNCell",
 ]

@@ -38,7 +38,9 @@ def default_collate(batch: list[Any]) -> Any:
             raise ValueError("[default_collate] the items of a batch are lists of different lengths")
         columns = [default_collate(list(column)) for column in zip(*batch, strict=True)]
         return columns
-    raise TypeError(f"[default_collate] a batch of {type(first).__name__}: tensors, arrays, numbers, texts, lists and dicts")
+    raise TypeError(
+        f"[default_collate] a batch of {type(first).__name__}: tensors, arrays, numbers, texts, lists and dicts"
+    )
 
 
 def default_convert(data: Any) -> Any:

@@ -122,9 +122,7 @@ class Subset(Dataset[Any]):
         return len(self.indices)
 
 
-def random_split(
-    dataset: Any, lengths: Sequence[int | float], generator: Generator | None = None
-) -> list[Subset]:
+def random_split(dataset: Any, lengths: Sequence[int | float], generator: Generator | None = None) -> list[Subset]:
     """Parts of a data set with these lengths, or shares that add up to 1, in a random order."""
     counts = list(lengths)
     if math.isclose(sum(counts), 1) and sum(counts) <= 1:

@@ -83,8 +83,12 @@ class DataLoader:
             raise ValueError(f"[DataLoader] num_workers is an integer from 0 on, not {num_workers!r}")
         if timeout < 0:
             raise ValueError(f"[DataLoader] timeout is not negative: {timeout}")
-        if num_workers == 0 and (prefetch_factor is not None or persistent_workers or multiprocessing_context is not None):
-            raise ValueError("[DataLoader] prefetch_factor, persistent_workers and multiprocessing_context need num_workers > 0")
+        if num_workers == 0 and (
+            prefetch_factor is not None or persistent_workers or multiprocessing_context is not None
+        ):
+            raise ValueError(
+                "[DataLoader] prefetch_factor, persistent_workers and multiprocessing_context need num_workers > 0"
+            )
         if prefetch_factor is not None and prefetch_factor < 1:
             raise ValueError(f"[DataLoader] prefetch_factor is 1 or larger, not {prefetch_factor}")
         if not in_order:
@@ -174,5 +178,3 @@ class DataLoader:
         workers = getattr(self, "_workers", None)
         if workers is not None:
             workers.close()
-
-
