@@ -334,14 +334,38 @@ class Others(TestCase):
         self.assertEqual(self.server.get("/health"), (200, {"status": "ok"}))
         self.assertEqual(self.server.get("/ready"), (200, {"status": "ready"}))
         self.assertEqual(self.server.get("/version"), (200, {"version": "test"}))
-        paths = self.server.get("/openapi.json")[1]["paths"]
-        self.assertIn("post", paths["/v1/chat/completions"])
         self.server.chat()
         metrics = self.server.ask("GET", "/metrics")[2].decode()
         self.assertIn('gabbro_generated_tokens_total{model="script"} ', metrics)
         self.assertIn('gabbro_http_requests_total{handler="/v1/chat/completions",method="POST",status="200"}', metrics)
         for line in metrics.splitlines():
             self.assertRegex(line, r"^(# (HELP|TYPE) \w+ .+|\w+(\{(\w+=\"[^\"]*\",?)+\})? [0-9.e+-]+)$")
+
+    def test_description(self):
+        document = self.server.get("/openapi.json")[1]
+        schemas = document["components"]["schemas"]
+
+        def required(schema):
+            if "$ref" in schema:
+                kind, _, name = schema["$ref"].rpartition("/")
+                self.assertEqual(kind, "#/components/schemas")
+                return required(schemas[name])
+            return schema.get("required", []) + [name for part in schema.get("allOf", []) for name in required(part)]
+
+        described = 0
+        for path, methods in document["paths"].items():
+            if "post" not in methods:
+                continue
+            status, answer = self.server.post(path, {})
+            self.assertNotEqual(status, 501, f"{path} is not served, and must not be described")
+            names = required(methods["post"]["requestBody"]["content"]["application/json"]["schema"])
+            if names:
+                described += 1
+                self.assertEqual(status, 400, path)
+                message = answer["error"] if isinstance(answer["error"], str) else answer["error"]["message"]
+                self.assertTrue(any(message.startswith(f"{name}: ") for name in names), (path, message))
+        self.assertGreater(described, 20)
+        self.assertNotIn("/v1/responses", document["paths"])
 
     def test_tokens(self):
         post = self.server.post
