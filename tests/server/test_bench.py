@@ -4,13 +4,14 @@ import math
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import time
 import xml.etree.ElementTree
 from html.parser import HTMLParser
 
 import server_support
-from server_support import BUILD, TestCase
+from server_support import BUILD, ROOT, Server, TestCase
 
 KEY = "a-key-of-tests-1"
 TOKEN_MS, PREFILL_MS = 5, 40
@@ -127,6 +128,20 @@ class Bench(TestCase):
         process.communicate(timeout=20)
         self.assertLess(time.monotonic() - start, 5)
         self.assertEqual(process.returncode, 130)
+
+    def test_comparison_of_two_servers(self):
+        def script(milliseconds):
+            return {"script": {"model": {"parallel": 8}, "answers": [{"tokens": ["a "], "repeat": 1000, "token_ms": milliseconds}]}}
+        with Server(models=script(5)) as fast, Server(models=script(20)) as slow:
+            done = subprocess.run([sys.executable, ROOT / "bench" / "compare_servers.py", "--gabbro", BUILD / "bin" / "gabbro", "--urls",
+                                   *[f"http://127.0.0.1:{server.port}" for server in (fast, slow)], "--streams", "1,2", "--answer", "20", "--prompt", "5",
+                                   "--seconds", "1", "--repeats", "1"], capture_output=True, text=True, timeout=100)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(done.stdout)
+        self.assertEqual([row["streams"] for row in rows], [1, 2])
+        for row in rows:
+            self.assertAlmostEqual(row["ratio"], row["gabbro"]["tokens"] / row["peer"]["tokens"])
+            self.assertGreater(row["ratio"], 1.5)
 
     def test_table_and_page(self):
         with tempfile.TemporaryDirectory() as folder:
