@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/inspect_picture.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
 #include "apps/cli/source_layers.h"
@@ -237,6 +238,10 @@ void add_inspect(Command root) {
   command.alias("show");
   command.example("gabbro inspect MODEL --tensors");
   command.runs([o] {
+    if (is_picture_file(o->model)) {
+      inspect_picture(o->model, o->common.json);
+      return 0;
+    }
     const auto [path, layers] = resolve_with_layers(o->model);
     const Checkpoint checkpoint = Checkpoint::open(path);
     if (o->check) check_tensors(checkpoint);

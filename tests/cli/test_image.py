@@ -49,6 +49,17 @@ class Image(TestCase):
         wide, _ = self.draw(prompt="ein Herz 猫")
         self.assertIn("猫".encode(), text_of(wide)["parameters"])
 
+    def test_inspect_shows_the_text(self):
+        self.draw("-n", "blurry")
+        out = self.folder / "out.png"
+        document = json.loads(self.succeeds("inspect", out, "--json").text)
+        self.assertEqual((document["width"], document["height"], document["prompt"]), (24, 16, "a red heart"))
+        self.assertEqual(document["settings"]["Seed"], "5")
+        lines = self.succeeds("inspect", out).text.splitlines()
+        self.assertIn("24 x 16 pixels, RGB", lines[0])
+        self.assertIn("negative: blurry", lines)
+        self.fails(2, "inspect", self.file("cut.png", out.read_bytes()[:60]), says="cut.png")
+
     def test_a_seed_gives_one_picture(self):
         first, _ = self.draw()
         self.assertEqual(self.draw()[0], first)
@@ -69,7 +80,7 @@ class Image(TestCase):
         self.assertEqual(dict(chunks(result.out))["IEND"], b"")
         self.fails(2, "image", PIPELINES / "sd15", "a", "-o", "-", *SMALL, "--json", says="--out -")
 
-    def test_all_samplers_and_ways_to_write_prompts(self):
+    def test_all_samplers_and_forms_of_prompts(self):
         for sampler in "euler euler_a heun dpmpp_2m dpmpp_2m_sde dpmpp_sde unipc ddim pndm lcm".split():
             self.draw("--sampler", sampler)
         for weights in ("a1111", "comfyui", "none"):

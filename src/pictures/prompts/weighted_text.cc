@@ -127,7 +127,9 @@ size_t matching_bracket(std::string_view text) {
   return text.npos;
 }
 
-void parse_comfy(std::string_view text, float weight, std::vector<WeightedText>& parts) {
+constexpr int kMostDepth = 64;  // of brackets; deeper ones are text
+
+void parse_comfy(std::string_view text, float weight, int depth, std::vector<WeightedText>& parts) {
   std::string plain;
   const auto flush = [&] {
     if (!plain.empty()) parts.push_back({.text = std::move(plain), .weight = weight});
@@ -140,7 +142,7 @@ void parse_comfy(std::string_view text, float weight, std::vector<WeightedText>&
       ++i;
       continue;
     }
-    const size_t close = rest[0] == '(' ? matching_bracket(rest) : rest.npos;
+    const size_t close = rest[0] == '(' && depth < kMostDepth ? matching_bracket(rest) : rest.npos;
     if (close == rest.npos) {
       plain += rest[0];
       continue;
@@ -155,7 +157,7 @@ void parse_comfy(std::string_view text, float weight, std::vector<WeightedText>&
         inside = inside.substr(0, colon);
       }
     }
-    parse_comfy(inside, inner, parts);
+    parse_comfy(inside, inner, depth + 1, parts);
     i += close;
   }
   flush();
@@ -167,7 +169,7 @@ std::vector<WeightedText> parse_prompt(std::string_view prompt, PromptSyntax syn
   if (syntax == PromptSyntax::kA1111) return A1111Parser().parse(prompt);
   std::vector<WeightedText> parts;
   if (syntax == PromptSyntax::kComfyUi) {
-    parse_comfy(prompt, 1, parts);
+    parse_comfy(prompt, 1, 0, parts);
   } else if (!prompt.empty()) {
     parts.push_back({.text = std::string(prompt)});
   }

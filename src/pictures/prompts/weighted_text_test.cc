@@ -1,6 +1,8 @@
 // Prompts with weights.
 #include <gtest/gtest.h>
 
+#include "gabbro/error.h"
+#include "src/pictures/comfy_graph.h"
 #include "src/pictures/picture_text.h"
 #include "src/pictures/prompts/weighted_text.h"
 
@@ -62,6 +64,46 @@ TEST(PictureText, is_read_as_it_is_written) {
   EXPECT_EQ(read.settings, text.settings);
   EXPECT_EQ(*read.setting("Size"), "64x32");
   EXPECT_EQ(read.setting("Other"), nullptr);
+}
+
+std::string comfy_graph(const std::string& more = "") {
+  return R"({"3": {"class_type": "KSampler", "inputs": {"seed": 156680208700286, "steps": 20, "cfg": 7.5,
+    "sampler_name": "euler", "scheduler": "normal", "denoise": 1, "model": ["4", 0], "positive": ["6", 0],
+    "negative": ["7", 0], "latent_image": ["5", 0]}},
+    "4": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "a.safetensors"}},
+    "5": {"class_type": "EmptyLatentImage", "inputs": {"width": 512, "height": 768, "batch_size": 1}},
+    "6": {"class_type": "CLIPTextEncode", "inputs": {"text": "a cat", "clip": ["4", 1]}},
+    "7": {"class_type": "CLIPTextEncode", "inputs": {"text": "blurry", "clip": ["4", 1]}})" +
+         more + "}";
+}
+
+TEST(ComfyGraph, of_a_plain_chain_is_read) {
+  const PictureText read = read_comfy_graph(comfy_graph(), "a.png");
+  EXPECT_EQ(read.prompt, "a cat");
+  EXPECT_EQ(read.negative, "blurry");
+  EXPECT_EQ(*read.setting("Seed"), "156680208700286");
+  EXPECT_EQ(*read.setting("CFG scale"), "7.5");
+  EXPECT_EQ(*read.setting("Size"), "512x768");
+  EXPECT_EQ(*read.setting("Model"), "a.safetensors");
+}
+
+TEST(ComfyGraph, of_other_nodes_is_refused_by_name) {
+  const std::pair<std::string, const char*> rows[] = {
+      {comfy_graph(R"(, "8": {"class_type": "ControlNetApply", "inputs": {}})"), "'ControlNetApply'"},
+      {comfy_graph(R"(, "8": {"class_type": "KSampler", "inputs": {}})"), "several"},
+      {"{}", "KSampler"},
+      {"[]", "object"},
+      {"{", "a.png"},
+      {R"({"3": {"class_type": "KSampler", "inputs": {"model": ["3", 0]}}})", "model"}};
+  for (const auto& [text, part] : rows) {
+    try {
+      read_comfy_graph(text, "a.png");
+      ADD_FAILURE() << "accepts " << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kBadInput);
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(PictureText, needs_three_settings) {

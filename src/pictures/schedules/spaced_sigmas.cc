@@ -78,7 +78,7 @@ double beta_quantile(double p, double a, double b) {
   if (p <= 0) return 0;
   if (p >= 1) return 1;
   if (a == b && p == 0.5) return 0.5;  // exact, since callers round its multiples, and this one is a tie
-  double low = 0, high = 1;  // halving ends at neighboring numbers
+  double low = 0, high = 1;            // halving ends at neighboring numbers
   for (int i = 0; i < 200; ++i) {
     const double middle = (low + high) / 2;
     if (middle <= low || middle >= high) break;
