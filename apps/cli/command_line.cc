@@ -253,6 +253,7 @@ template Option Command::number(const std::string&, uint64_t&, const std::string
 template Option Command::number(const std::string&, float&, const std::string&);
 template Option Command::number(const std::string&, std::optional<int>&, const std::string&);
 template Option Command::number(const std::string&, std::optional<float>&, const std::string&);
+template Option Command::number(const std::string&, std::optional<uint64_t>&, const std::string&);
 
 Option Command::numbers(const std::string& names, std::vector<int>& values, const std::string& description) {
   OptionSpec& option = add_value(*command_, names, description, "N,N");
