@@ -105,7 +105,8 @@ def test_every_layer_is_among_these():
             layer = kind()
         except (TypeError, ValueError):
             layer = None
-            for arguments in ((2,), (2, 2), (nn.TransformerDecoderLayer(4, 2, 8), 1)):
+            layers = (nn.TransformerDecoderLayer(4, 2, 8), 1), (nn.ReLU(),)
+            for arguments in ((2,), (2, 2), (2, 2, 2), (1, (2, 2)), *layers):
                 try:
                     layer = kind(*arguments)
                     break

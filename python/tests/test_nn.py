@@ -1,6 +1,8 @@
 """Modules: what Python's classes register, state dicts, modes, and layers against PyTorch where it is installed."""
 
+import copy
 import gc
+import pickle
 import weakref
 
 import numpy as np
@@ -307,3 +309,64 @@ def test_an_infinite_norm_makes_no_nan(large, dtype):
     x = gb.tensor([large, large], dtype=dtype)
     assert gb.nn.functional.cosine_similarity(x, gb.ones(2, dtype=dtype), 0).item() == 0
     assert gb.nn.functional.normalize(x, dim=0).tolist() == [0, 0]
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(5, 3)
+        self.head = nn.Linear(3, 5, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, ids):
+        return self.head(self.embedding(ids))
+
+
+def test_layers_share_a_parameter_by_assignment():
+    model, ids = Tied(), gb.tensor([1, 4])
+    assert model.head.weight is model.embedding.weight
+    assert [name for name, _ in model.named_parameters()] == ["embedding.weight"]
+    assert list(model.state_dict()) == ["embedding.weight", "head.weight"]
+    optimizer = gb.optim.SGD(model.parameters(), lr=0.1)
+    before = model.embedding.weight.detach() + 0
+    model(ids).sum().backward()
+    rows = before[ids]
+    expected = gb.zeros(5, 3) + rows.sum(0)  # of the head
+    for i in (1, 4):
+        expected[i] += before.sum(0)  # of the rows that were taken
+    np.testing.assert_allclose(model.embedding.weight.grad.numpy(), expected.numpy(), rtol=1e-5)
+    optimizer.step()
+    np.testing.assert_allclose(model(ids).detach().numpy(), (model.embedding.weight[ids] @ model.embedding.weight.T)
+                               .detach().numpy(), rtol=1e-5, atol=1e-6)  # fmt: skip
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
+def test_copies_share_what_the_module_shares(copied):
+    model = copied(Tied())
+    assert model.head.weight is model.embedding.weight
+    with gb.no_grad():
+        model.embedding.weight.mul_(2)
+    assert model(gb.tensor([0])).shape == (1, 5) and len(list(model.parameters())) == 1
+
+
+def test_compiled_functions_see_a_shared_parameter():
+    model, ids = Tied(), gb.tensor([1, 4])
+    compiled = gb.compile(model)
+    first = compiled(ids)
+    with gb.no_grad():
+        model.head.weight.mul_(2)
+    np.testing.assert_allclose(compiled(ids).numpy(), 4 * first.detach().numpy(), rtol=1e-5)
+
+
+def test_a_layer_with_another_parameter_again():
+    layer, first, second = nn.Linear(2, 2, bias=False), nn.Parameter(gb.ones(2, 2)), nn.Parameter(gb.zeros(2, 2))
+    for parameter, total in ((first, 2.0), (second, 0.0), (first, 2.0)):
+        layer.weight = parameter
+        assert layer(gb.ones(2)).tolist() == [total, total] and layer.weight is parameter
+    layer.weight = gb.ones(2, 2) * 3  # values, which the parameter gets
+    assert first.tolist() == [[3.0, 3.0]] * 2
+    assert nn.Linear(2, 2, bias=False)(gb.ones(2)).shape == (2,)
+    lstm = nn.LSTM(2, 3)
+    for value in (1.0, 0.0):
+        lstm.weight_ih_l0 = nn.Parameter(gb.full((12, 2), value))
+        assert float(lstm.weight_ih_l0.sum()) == 24 * value

@@ -32,9 +32,12 @@ def _members(module: Module) -> dict[str, Any]:
     attributes = vars(module)
     tensors, buffers = [], {}
     own = _core._own_tensors(module)
+    ties = _core._ties(module)
     moving = [name for name, _, is_parameter, _ in own if not is_parameter]
     order = [name for name in module.state_dict() if "." not in name and name not in moving] + moving
     for name, tensor, is_parameter, persistent in own:
+        if name in ties:
+            continue
         if name not in attributes:
             tensors.append((name, tensor.detach(), tensor.requires_grad))
         elif not is_parameter:
@@ -51,12 +54,13 @@ def _members(module: Module) -> dict[str, Any]:
         "children": children,
         "training": module.training,
         "settings": _settings(module),
+        "ties": ties,
     }
 
 
 def _set_members(module: Module, members: Any) -> None:
     names = {"tensors", "buffers", "order", "children", "training"}
-    if not isinstance(members, dict) or set(members) - {"settings"} != names:
+    if not isinstance(members, dict) or set(members) - {"settings", "ties"} != names:
         raise ValueError(f"[unpickle] {type(module).__name__}: these are not the members of a module")
     Module.train(module, bool(members["training"]))  # before there are modules inside of it
     for name, value, requires_grad in members["tensors"]:
@@ -70,6 +74,8 @@ def _set_members(module: Module, members: Any) -> None:
             raise ValueError(f"[unpickle] a {type(module).__name__} has no module {name!r}")
         _set_members(own[name], inner)
         own[name].__setstate__(state)
+    for name, parameter in members.get("ties", {}).items():
+        setattr(module, name, parameter)
     vars(module)[_BUFFERS] = (dict(members["buffers"]), list(members["order"]))
 
 
