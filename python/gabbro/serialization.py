@@ -279,8 +279,11 @@ def kind_of_file(path: str | os.PathLike[str]) -> str:
     with open(path, "rb") as file:
         head = file.read(8)
     if head.startswith(b"PK"):
-        with zipfile.ZipFile(path) as archive:
-            return "npz" if any(name.endswith(".npy") for name in archive.namelist()) else "zip"
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return "npz" if any(name.endswith(".npy") for name in archive.namelist()) else "zip"
+        except zipfile.BadZipFile:  # its reader says what is wrong
+            return "zip"
     if head.startswith(b"\x93NUMPY"):
         return "npy"
     if head.startswith(b"\x80"):
@@ -362,6 +365,10 @@ def _read(file: Any, name: str, place: Callable[[str], str], weights_only: bool)
                 raise ValueError(f"[load] {name} was written on a big-endian machine")
             content = io.BytesIO(archive.read(pickles[0]))
             return _Unpickler(content, archive, prefix, place, weights_only).load()
+    except pickle.UnpicklingError as error:
+        if str(error).startswith("[load]"):
+            raise
+        raise ValueError(f"[load] {name} is a damaged file of PyTorch: {error}") from error
     except (zipfile.BadZipFile, KeyError, EOFError) as error:
         raise ValueError(f"[load] {name} is a damaged file of PyTorch: {error}") from error
 

@@ -349,12 +349,13 @@ def std_mean(
 
 
 def cumsum(input: Tensor, dim: Any = ABSENT, *, dtype: Any = None, axis: Any = ABSENT) -> Tensor:
-    """Sums up to each element along an axis. Integers and bool give int64.
+    """Sums up to each element along an axis, which a vector need not name. Integers and bool give int64.
 
     >>> gb.cumsum(gb.tensor([1.0, 2.0, 3.0]), dim=0)
     tensor([1., 3., 6.])
     """
-    return _core.cumsum(input if dtype is None else input.astype(dtype), only("cumsum", dim, axis))
+    along = only("cumsum", dim, axis, 0 if input.ndim == 1 else ABSENT)
+    return _core.cumsum(input if dtype is None else input.astype(dtype), along)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:

@@ -1,4 +1,4 @@
-"""State dicts in safetensors files."""
+"""State dicts in safetensors files, and in files of PyTorch and NumPy."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _core
 from .._core import Module, Tensor
+from ..serialization import kind_of_file, load
 
 if TYPE_CHECKING:
     from .._core import DeviceLike  # a name of the stubs
@@ -34,11 +35,12 @@ def save_state(
 
 
 def load_state(path: str | os.PathLike[str], device: DeviceLike | None = None) -> dict[str, Tensor]:
-    """All tensors of a safetensors file: what `Module.load_state_dict` takes.
+    """All tensors of a safetensors file, or of one of PyTorch (``.pt``) or NumPy (``.npz``): a state dict.
 
     Parameters
     ----------
     path : str
+        The file's content decides its kind. Of PyTorch's files tensors alone are read: see `load`.
     device : str or Device, optional
         Without it, the default.
 
@@ -53,4 +55,10 @@ def load_state(path: str | os.PathLike[str], device: DeviceLike | None = None) -
     >>> gb.load_state(path)
     {'x': tensor([1., 2.])}
     """
-    return _core._load_state(os.fspath(path), device)
+    kind = kind_of_file(path) if os.path.isfile(path) else "other"
+    if kind not in ("zip", "npz", "npy", "pickle"):
+        return _core._load_state(os.fspath(path), device)
+    loaded = load(path, None if device is None else str(device))
+    if not isinstance(loaded, dict) or not all(isinstance(value, Tensor) for value in loaded.values()):
+        raise ValueError(f"[load_state] {os.fspath(path)} is not a dict of tensors: read it with gabbro.load")
+    return dict(loaded)

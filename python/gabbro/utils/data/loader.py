@@ -177,4 +177,5 @@ class DataLoader:
     def __del__(self) -> None:
         workers = getattr(self, "_workers", None)
         if workers is not None:
+            self._workers = None
             workers.close()
