@@ -188,9 +188,9 @@ class LanguageModel:
             -1, the default: until the model stops or the context is full.
         temperature : float
             0: the most likely token, always.
-        top_k, top_p, min_p, typical_p, repeat_penalty, frequency_penalty, presence_penalty, penalty_window, ... : number
-            Further options of sampling: those of ``gabbro run --help``, with underscores. Defaults are those of the
-            model's files, else of the command line. A model of Ollama has its PARAMETERs, SYSTEM, MESSAGEs, TEMPLATE
+        top_k, top_p, min_p, typical_p, repeat_penalty, frequency_penalty, presence_penalty, ... : number
+            Further options of sampling, named as in ``gabbro run --help`` with underscores. The model's files set the
+            defaults, else the command line's hold. A model of Ollama has its PARAMETERs, SYSTEM, MESSAGEs, TEMPLATE
             and ADAPTER.
         seed : int
             The same seed gives the same tokens; 0, the default: a random one.
