@@ -15,6 +15,7 @@
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
 #include "src/base/npy.h"
+#include "src/engine/traced_pass.h"
 
 namespace gabbro::cli {
 namespace {
@@ -50,7 +51,9 @@ void write_array(const std::string& path, std::span<const float> values, int64_t
   write_output(path, pieces);
 }
 
-std::vector<float> run_steps(Session& session, std::span<const int32_t> tokens, const LogitsOptions& o) {
+std::vector<float> run_steps(const std::shared_ptr<Engine>& engine, std::span<const int32_t> tokens,
+                             const LogitsOptions& o) {
+  Session session(engine);
   const Cancelable cancelable;
   const size_t step = o.step == 0 ? tokens.size() : static_cast<size_t>(o.step);
   std::vector<float> logits;
@@ -63,9 +66,9 @@ std::vector<float> run_steps(Session& session, std::span<const int32_t> tokens, 
 
 // Writes DIR/embed.npy, DIR/layers.0.npy ..., DIR/logits.npy, and with `operations` DIR/layers.0.attn_norm.npy ...;
 // returns the logits. The first output that is not a number is an error, after all are written: they show why.
-std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens, const std::string& model,
-                              const std::string& folder, std::span<const std::string> operations,
-                              const InputFiles& inputs) {
+std::vector<float> run_traced(const std::shared_ptr<Engine>& engine, std::span<const int32_t> tokens,
+                              const std::string& model, const std::string& folder,
+                              std::span<const std::string> operations, const InputFiles& inputs) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw failed("{}: cannot be created: {}", folder, error.message());
@@ -78,7 +81,8 @@ std::vector<float> run_traced(Session& session, std::span<const int32_t> tokens,
     output.width = shape.back();
     output.values.insert(output.values.end(), values.begin(), values.end());
   };
-  session.append_traced(tokens, keep, cancelable.flag(), operations);
+  Sequence sequence(engine);
+  TracedRunner(engine, {.visit = keep, .operations = operations}).append(sequence, tokens, cancelable.flag());
   for (const std::string& name : operations) {
     const auto is_it = [&](const auto& output) { return output.first.ends_with("." + name); };
     if (name != "all" && std::ranges::none_of(outputs, is_it))
@@ -107,10 +111,9 @@ int run(const LogitsOptions& o, const InputFiles& inputs) {
       load_engine(o.model, o.common, {.context = std::ssize(tokens), .kv_type = o.kv_type, .exact = true});
   const int64_t vocabulary = engine->facts().vocabulary;
   check_tokens(tokens, vocabulary);
-  Session session(engine);
   const std::vector<float> logits = o.trace.empty()
-                                        ? run_steps(session, tokens, o)
-                                        : run_traced(session, tokens, o.model, o.trace, o.operations, inputs);
+                                        ? run_steps(engine, tokens, o)
+                                        : run_traced(engine, tokens, o.model, o.trace, o.operations, inputs);
   if (o.out.empty()) return 0;
   const std::string place = find_damage(logits, vocabulary);
   if (!place.empty()) throw not_a_number(o.model, "logits", place);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/engine/engine_state.h"
+#include "src/engine/page_tables.h"
 #include "src/engine/runner.h"
 
 namespace gabbro {
@@ -23,12 +24,11 @@ std::vector<std::vector<int32_t>> Runner::fill_places(DecodeStep& step, std::spa
     slots[i] = sequence.state_->slot;
     rows.push_back(&sequence);
   }
-  return page_tables(rows, positions.size());
+  return page_tables(engine_->state_->cache, rows, positions.size());
 }
 
 DecodeStep& Runner::begin_decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
-  DecodeStep& step =
-      engine_->state_->decode_step(std::max(padded_, static_cast<int64_t>(std::bit_ceil(chunks.size()))));
+  DecodeStep& step = engine_->state_->plans.step(std::max(padded_, static_cast<int64_t>(std::bit_ceil(chunks.size()))));
   step.wait_all(cancel);
   const std::span<int32_t> ids = step.next(DecodeStep::kIds);
   std::ranges::fill(ids, 0);
@@ -37,27 +37,21 @@ DecodeStep& Runner::begin_decode(std::span<const Chunk> chunks, const std::atomi
 }
 
 Tensor Runner::decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
-  Engine::State& shared = *engine_->state_;
-  shared.queued = {};
+  engine_->state_->plans.queued = {};
   DecodeStep& step = begin_decode(chunks, cancel);
   logits_ = Tensor();  // so that its memory can be written again
-  const auto compute = [&]() -> std::vector<Tensor> {
-    if (shared.stream == nullptr) return (*step.run)(cancel);
-    const llm::Step inputs = step.inputs();
-    return {shared.run_pass(std::span(&inputs, 1), cancel)};
-  };
-  return step.enqueue(fill_places(step, chunks, 0), compute);
+  return step.enqueue(fill_places(step, chunks, 0), [&] { return std::vector{pass_.decode(step, cancel)}; });
+}
+
+bool Runner::chooses_on_device(std::span<const sampling::Row> rows) const {
+  return pass_.chooses_tokens() && std::ranges::all_of(rows, &sampling::Row::on_device);
 }
 
 std::span<const int32_t> Runner::decode_greedy(std::span<const Chunk> chunks, bool goes_on,
                                                const std::atomic<bool>* cancel) {
-  Engine::State& shared = *engine_->state_;
-  // A device that works in the host's memory has no use for what follows.
-  if (shared.device->host_accessible() || shared.stream != nullptr)
-    return largest(decode(chunks, cancel), std::ssize(chunks), cancel);
   const std::vector<sampling::Row> rows(chunks.size());
   const std::span<const sampling::Row> next_rows(rows.data(), goes_on ? rows.size() : 0);
-  if (!take_found(decode_ids(chunks, rows, next_rows, cancel)))
+  if (!chooses_on_device(rows) || !take_found(decode_ids(chunks, rows, next_rows, cancel)))
     return largest(decode(chunks, cancel), std::ssize(chunks), cancel);
   return greedy_;
 }
@@ -67,7 +61,7 @@ std::vector<int32_t> Runner::decode_ids(std::span<const Chunk> chunks, std::span
   Engine::State& shared = *engine_->state_;
   logits_ = Tensor();
   std::vector<size_t> places = rows_in_queued(chunks, rows);
-  QueuedStep present = std::exchange(shared.queued, {}), next;
+  QueuedStep present = std::exchange(shared.plans.queued, {}), next;
   if (places.empty()) {
     present = queue(begin_decode(chunks, cancel), chunks, rows, 0, cancel);
     for (size_t i = 0; i < chunks.size(); ++i) places.push_back(i);
@@ -83,7 +77,7 @@ std::vector<int32_t> Runner::decode_ids(std::span<const Chunk> chunks, std::span
   for (const size_t place : places) found.push_back(all[place]);
   for (size_t i = 0; i < next.rows.size(); ++i) next.rows[i].token = found[i];
   // A row without a number queues no step that could be taken: a greedy one is computed again on the host.
-  if (std::ranges::none_of(found, [](int32_t id) { return id < 0; })) shared.queued = std::move(next);
+  if (std::ranges::none_of(found, [](int32_t id) { return id < 0; })) shared.plans.queued = std::move(next);
   return found;
 }
 
@@ -91,12 +85,12 @@ QueuedStep Runner::queue(DecodeStep& step, std::span<const Chunk> chunks, std::s
                          int64_t after, const std::atomic<bool>* cancel) {
   Engine::State& shared = *engine_->state_;
   if (std::ranges::all_of(rows, [](const sampling::Row& row) { return row == sampling::Row{}; })) {
-    step.enqueue(fill_places(step, chunks, after), [&] { return shared.greedy_step(step)(cancel); });
+    step.enqueue(fill_places(step, chunks, after), [&] { return shared.plans.greedy(step)(cancel); });
   } else {
     const bool has_edits = step.next_rows(rows);
     step.enqueue(fill_places(step, chunks, after), [&] {
       step.upload_rows();
-      return shared.sampled_step(step, has_edits)(cancel);
+      return shared.plans.sampled(step, has_edits)(cancel);
     });
   }
   QueuedStep queued{&step, step.turn(), {}};
@@ -108,7 +102,7 @@ QueuedStep Runner::queue(DecodeStep& step, std::span<const Chunk> chunks, std::s
 }
 
 std::vector<size_t> Runner::rows_in_queued(std::span<const Chunk> chunks, std::span<const sampling::Row> rows) const {
-  const std::vector<QueuedStep::Row>& queued = engine_->state_->queued.rows;
+  const std::vector<QueuedStep::Row>& queued = engine_->state_->plans.queued.rows;
   std::vector<size_t> places;
   for (size_t i = 0; i < chunks.size(); ++i) {
     const Chunk& chunk = chunks[i];
@@ -135,15 +129,14 @@ bool Runner::take_pages_after(std::span<const Chunk> chunks) {
 // Whether each sequence can take one more token after those of the chunks.
 bool Runner::has_room_after(std::span<const Chunk> chunks) const {
   const Engine::State& shared = *engine_->state_;
-  if (shared.states) return false;
-  std::vector<int64_t> missing(shared.pools.size());
+  std::vector<int64_t> missing(shared.cache.pools.size());
   for (const Chunk& chunk : chunks) {
     const int64_t length = std::ssize(chunk.sequence->tokens_) + 2;
-    if (length > shared.facts.context || rotation_room(*chunk.sequence) < 2) return false;
+    if (length > shared.loaded.facts.context || draft_room(*chunk.sequence) < 1) return false;
     for (size_t group = 0; group < missing.size(); ++group)
       missing[group] += chunk.sequence->missing_pages(group, length);
   }
-  return std::ranges::equal(missing, shared.pools, std::ranges::less_equal(), {}, &PagePool::available);
+  return std::ranges::equal(missing, shared.cache.pools, std::ranges::less_equal(), {}, &PagePool::available);
 }
 
 }  // namespace gabbro

@@ -16,14 +16,9 @@ std::vector<sampling::Row> parameters_of(std::span<Sampler* const> samplers, int
   return rows;
 }
 
-bool all_on_device(std::span<const sampling::Row> rows) { return std::ranges::all_of(rows, &sampling::Row::on_device); }
-
 int64_t wanted_rows(std::span<const Chunk> chunks) {
   int64_t rows = 0;
-  for (const Chunk& chunk : chunks) {
-    if (chunk.rows == Chunk::Rows::kAll) rows += std::ssize(chunk.tokens);
-    if (chunk.rows == Chunk::Rows::kLast) ++rows;
-  }
+  for (const Chunk& chunk : chunks) rows += chunk.wanted();
   return rows;
 }
 
@@ -47,13 +42,11 @@ std::span<const int32_t> Runner::step_tokens(std::span<const Chunk> chunks, std:
 
 std::span<const int32_t> Runner::decode_sampled(std::span<const Chunk> chunks, std::span<Sampler* const> samplers,
                                                 bool goes_on, const std::atomic<bool>* cancel) {
-  Engine::State& shared = *engine_->state_;
   const std::vector<sampling::Row> rows = parameters_of(samplers, 0);
-  if (shared.device->host_accessible() || shared.stream != nullptr || !all_on_device(rows))
-    return sample(decode(chunks, cancel), samplers, cancel);
+  if (!chooses_on_device(rows)) return sample(decode(chunks, cancel), samplers, cancel);
   std::vector<sampling::Row> next_rows;
   if (goes_on) next_rows = parameters_of(samplers, 1);
-  if (!all_on_device(next_rows)) next_rows.clear();
+  if (!chooses_on_device(next_rows)) next_rows.clear();
   greedy_ = decode_ids(chunks, rows, next_rows, cancel);
   return greedy_;
 }
@@ -64,10 +57,7 @@ std::span<const int32_t> Runner::sample(const Tensor& logits, std::span<Sampler*
   logits_ = logits;
   greedy_.assign(samplers.size(), -1);
   if (samplers.empty()) return greedy_;
-  Device& device = *engine_->state_->device;
-  const auto to_host = [&](const void* memory, size_t bytes) {
-    return device.host_accessible() ? memory : on_host(memory, bytes, cancel);
-  };
+  Device& device = *engine_->state_->loaded.device;
   const std::vector<sampling::Row> rows = parameters_of(samplers, 0);
   if (std::ranges::any_of(rows, &sampling::Row::on_device)) {
     std::vector<sampling::Row> padded = rows;  // as the logits of a step of single tokens
@@ -78,14 +68,15 @@ std::span<const int32_t> Runner::sample(const Tensor& logits, std::span<Sampler*
     const Tensor tokens = sample_tokens(logits, sampling::upload_rows(device, padded)).tokens;
     eval(std::span(&tokens, 1), cancel);
     const auto* const found =
-        static_cast<const int32_t*>(to_host(tokens.state().storage.get(), rows.size() * sizeof(int32_t)));
+        static_cast<const int32_t*>(copy_.of(tokens.state().storage.get(), rows.size() * sizeof(int32_t), cancel));
     std::copy_n(found, rows.size(), greedy_.begin());
   }
-  const auto width = static_cast<size_t>(engine_->state_->facts.vocabulary);
+  const auto width = static_cast<size_t>(engine_->state_->loaded.facts.vocabulary);
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].on_device) continue;
     const auto* const memory = static_cast<const float*>(logits.state().storage.get()) + i * width;
-    greedy_[i] = samplers[i]->sample_if_any({static_cast<const float*>(to_host(memory, width * sizeof(float))), width});
+    greedy_[i] =
+        samplers[i]->sample_if_any({static_cast<const float*>(copy_.of(memory, width * sizeof(float), cancel)), width});
   }
   return greedy_;
 }

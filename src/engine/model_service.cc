@@ -7,16 +7,13 @@
 namespace gabbro {
 namespace {
 
-constexpr int kDraftedResident = 8;   // more rows cost time where the weights are at hand
-constexpr int kDraftedStreamed = 32;  // and next to none where a pass waits for them
-
 // The source of drafted tokens; null: none. Prompt lookup costs nothing where weights are streamed, and is on there.
 std::shared_ptr<Drafter> make_drafter(const DraftSpec& spec, const std::shared_ptr<Engine>& draft,
-                                      const Engine& engine) {
-  const bool streams = engine.facts().streaming.bytes_per_pass > 0;
-  const int most = spec.tokens > 0 ? spec.tokens : streams ? kDraftedStreamed : kDraftedResident;
-  if (draft != nullptr) return std::make_shared<DraftModel>(draft, engine, most);
-  return !spec.no_lookup && (spec.lookup || streams) ? std::make_shared<PromptLookup>(most) : nullptr;
+                                      const std::shared_ptr<Engine>& engine) {
+  const DraftDefaults defaults = Runner(engine).draft_defaults();
+  const int most = spec.tokens > 0 ? spec.tokens : defaults.most;
+  if (draft != nullptr) return std::make_shared<DraftModel>(draft, *engine, most);
+  return !spec.no_lookup && (spec.lookup || defaults.lookup) ? std::make_shared<PromptLookup>(most) : nullptr;
 }
 
 }  // namespace
@@ -26,7 +23,7 @@ std::shared_ptr<LocalModel> LocalModel::load(const EngineSpec& spec) {
   if (!spec.draft.path.empty()) draft = Engine::load(spec.draft.path, spec.draft.options);
   const std::shared_ptr<Engine> engine = Engine::load(spec.path, spec.options);
   const SchedulerOptions options = {.deterministic = spec.deterministic,
-                                    .drafter = make_drafter(spec.draft, draft, *engine),
+                                    .drafter = make_drafter(spec.draft, draft, engine),
                                     .store = {.folder = spec.cache_folder, .bytes = spec.cache_bytes}};
   return std::make_shared<LocalModel>(engine, std::make_unique<Scheduler>(engine, options));
 }

@@ -7,23 +7,16 @@
 #include <span>
 #include <vector>
 
-#include "gabbro/engine/session.h"
+#include "gabbro/engine/engine.h"
+#include "src/engine/host_copy.h"
+#include "src/engine/model_pass.h"
 #include "src/engine/sampling/row.h"
 #include "src/engine/sequence.h"
-#include "src/models/llm/model.h"
-#include "src/ops/ops.h"
 
 namespace gabbro {
 
 class DecodeStep;   // decode_step.h
 struct QueuedStep;  // decode_step.h
-struct TokenTree;   // token_tree.h
-
-// The place of the largest of each row of logits [R, V], the lowest of equals, or -1 where that is not finite: [R, 1],
-// i32. A NaN is the largest, so that the sampler's rule holds for the others.
-Tensor largest_ids(const Tensor& logits);
-// The same, where the places of the largest are known.
-Tensor finite_ids(const Tensor& logits, const Tensor& places);
 
 // Tokens to append to a sequence, and the rows of logits that are wanted.
 struct Chunk {
@@ -32,14 +25,21 @@ struct Chunk {
   Sequence* sequence = nullptr;
   std::span<const int32_t> tokens;
   Rows rows = Rows::kLast;
+
+  int64_t wanted() const { return rows == Rows::kAll ? std::ssize(tokens) : rows == Rows::kLast ? 1 : 0; }
 };
+
+// Throws bad_input where `more` cannot be appended to a sequence of `length` tokens.
+void check_room(const Engine& engine, int64_t length, std::span<const int32_t> more);
 
 // Steps of one token per sequence are padded to 1, 2, 4, 8 ... sequences, for each of which a plan is replayed. Within
 // one of these sizes the logits of a sequence are the same to the bit, whatever the others are. Not thread-safe; the
 // runners and sequences of one engine take turns.
 class Runner {
  public:
-  explicit Runner(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
+  explicit Runner(std::shared_ptr<Engine> engine);
+  // With other passes than the engine's.
+  Runner(std::shared_ptr<Engine> engine, ModelPass& pass);
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
@@ -55,14 +55,15 @@ class Runner {
   // Whether the cache has pages for a text of `tokens` tokens, and `reserve` pages more.
   bool has_pages(int64_t tokens, int64_t reserve) const;
 
-  // Whether a sequence can be cut without computing all of it again: it has no recurrent states, and no encoder.
-  bool cuts_texts() const;
   bool encodes_texts() const;            // of an encoder-decoder
   void require_unchanged_files() const;  // throws bad_input where the weights are no longer those that were loaded
   bool rotates_by_length() const;        // keys of a text by its length: src/models/llm/text_rotations.h
 
   // How many tokens can be appended to the sequence before the rotation of its keys changes.
   int64_t rotation_room(const Sequence& sequence) const;
+  // How many tokens after the next one can be computed before it is known that they are right: they may be cut again.
+  int64_t draft_room(const Sequence& sequence) const;
+  DraftDefaults draft_defaults() const { return pass_.draft_defaults(); }
 
   // Appends the tokens of each chunk to its sequence, and returns the wanted logits [R, V] in the order of chunks and
   // tokens, valid until the next step. A sequence that is there twice, an id outside of the vocabulary or more tokens
@@ -91,39 +92,16 @@ class Runner {
   void append(Sequence& sequence, std::span<const int32_t> tokens, int64_t chunk_tokens, Chunk::Rows rows,
               const std::atomic<bool>* cancel, const std::function<void(std::span<const float>)>& visit);
 
-  // Branches of a tree, besides the first, for which there are pages; 0 where the model has no trees.
-  int64_t branch_room() const;
-  // Appends `tokens`, and after them all branches of the tree, in one pass. Returns logits
-  // [tokens + nodes, V], first those of the tokens, valid until the next step. The sequence holds one of the branches
-  // then; keep_branch() with the same tokens has to follow. Throws as step() does.
-  std::span<const float> step_tree(Sequence& sequence, std::span<const int32_t> tokens, const TokenTree& tree,
-                                   const std::atomic<bool>* cancel);
-  // Keeps the nodes of the tree up to this one; -1: none.
-  void keep_branch(Sequence& sequence, std::span<const int32_t> tokens, int32_t node);
-
-  // append() of all rows, with the output of each layer, and of its operations, for `visit` (Session::append_traced).
-  struct Trace {
-    const Session::BlockVisitor& visit;
-    std::span<const std::string> operations;  // {"all"}: all
-  };
-  void append_traced(Sequence& sequence, std::span<const int32_t> tokens, const Trace& trace,
-                     const std::atomic<bool>* cancel);
-
  private:
+  friend class TreeRunner;
   // Tokens of a sequence from a position on.
   struct Part {
     const Sequence* sequence;
     std::span<const int32_t> tokens;
     int64_t position;
-    Chunk::Rows rows;
+    int64_t wanted;  // rows: those of the last tokens
   };
 
-  // Throws bad_input where `more` cannot be appended to a sequence of `length` tokens.
-  static void check_room(const Engine& engine, int64_t length, std::span<const int32_t> more);
-  std::span<const float> run_tree(Sequence& sequence, std::span<const int32_t> tokens, const TokenTree& tree,
-                                  const std::atomic<bool>* cancel);
-  Tensor forward_tree(std::span<const Sequence* const> branches, std::span<const int32_t> tokens, const TokenTree& tree,
-                      const std::atomic<bool>* cancel);
   // Makes the step: decode_one() where it is one token for each sequence, or finish(logits, rows) with logits [rows,
   // V], undefined where none are wanted.
   void run_step(std::span<const Chunk> chunks, const std::atomic<bool>* cancel, const std::function<void()>& decode_one,
@@ -138,8 +116,6 @@ class Runner {
   bool find_largest(const Tensor& logits, int64_t rows, const std::atomic<bool>* cancel);
   bool take_found(std::span<const int32_t> ids);  // false where one is -1
   void compute_again(std::span<Sequence* const> sequences, const std::atomic<bool>* cancel);
-  Tensor answer_texts(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);  // of an encoder-decoder
-  Tensor answer(const Chunk& chunk, const std::atomic<bool>* cancel);
   // The step of their size, with their ids.
   DecodeStep& begin_decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel);
   // Its other inputs, `after` tokens behind those that the sequences hold. Returns the page tables.
@@ -160,29 +136,16 @@ class Runner {
   std::vector<size_t> rows_in_queued(std::span<const Chunk> chunks, std::span<const sampling::Row> rows) const;
   bool has_room_after(std::span<const Chunk> chunks) const;
   bool take_pages_after(std::span<const Chunk> chunks);
+  // Whether the device chooses the tokens of a step of single tokens.
+  bool chooses_on_device(std::span<const sampling::Row> rows) const;
   Tensor forward(std::span<const Part> parts, const std::atomic<bool>* cancel);
-  // Page tables [rows, M] of the sequences, by group of the cache's layers; other rows are zeros.
-  std::vector<std::vector<int32_t>> page_tables(std::span<const Sequence* const> sequences, size_t rows) const;
-  std::vector<Tensor> upload_tables(std::span<const Sequence* const> sequences, size_t rows) const;
-  // And what the engine's observer has gathered.
-  void compute(std::span<const Tensor> wanted, const std::atomic<bool>* cancel);
-  Tensor run_model(const llm::Step& step, const std::atomic<bool>* cancel);
-  Tensor run_traced(llm::Step step, const std::atomic<bool>* cancel);
   std::span<const float> host(const Tensor& logits, int64_t rows, const std::atomic<bool>* cancel);
-  // A copy in pinned memory, valid until the next one.
-  const void* on_host(const void* memory, size_t bytes, const std::atomic<bool>* cancel);
 
   std::shared_ptr<Engine> engine_;
+  ModelPass& pass_;
   int64_t padded_ = 1;
-  const Trace* trace_ = nullptr;  // of append_traced()
-  // The tree that was computed last: its branches besides the first, and the nodes of all.
-  std::vector<Sequence> other_branches_;
-  std::vector<std::vector<int32_t>> paths_;
-  Tensor logits_;  // of the last step
-  // The step's result on the host, where the device's memory is not the host's.
-  std::shared_ptr<void> host_memory_;
-  size_t host_bytes_ = 0;
-  bool host_is_late_ = false;    // a copy to it was not waited for
+  Tensor logits_;                // of the last step
+  HostCopy copy_;                // of the step's result
   std::vector<int32_t> greedy_;  // of step_greedy() and step_tokens()
   int64_t steps_queued_before_ = 0;
 };

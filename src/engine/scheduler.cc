@@ -7,7 +7,6 @@
 #include "src/base/error.h"
 #include "src/base/seconds_since.h"
 #include "src/engine/cache/page_pool.h"
-#include "src/engine/token_tree.h"
 
 namespace gabbro {
 namespace {
@@ -19,7 +18,7 @@ constexpr int64_t kStepsOfShortage = 64;  // after which a step may be larger ag
 Scheduler::Scheduler(std::shared_ptr<Engine> engine, SchedulerOptions options)
     : options_(std::move(options)),
       runner_(std::move(engine)),
-      drafts_(options_.drafter != nullptr && !options_.deterministic && runner_.cuts_texts()),
+      drafts_(options_.drafter != nullptr && !options_.deterministic),
       most_allowed_(options_.deterministic && runner_.rotates_by_length()
                         ? 1  // steps of several rotations are computed in another way
                         : static_cast<size_t>(runner_.engine()->facts().sequences)),
@@ -129,14 +128,12 @@ void Scheduler::start(ScheduledRequest scheduled) {
 
 // The sequence that holds the longest beginning of a text, and not much besides; null: none does.
 std::unique_ptr<Sequence> Scheduler::take_kept(std::span<const int32_t> text, const std::string& tree) {
-  const bool has_states = runner_.engine()->facts().state_bytes > 0;  // which cannot be cut
   auto best = kept_.end();
-  size_t longest = 0;
+  int64_t longest = 0;
   for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
     if ((*kept)->tree() != tree) continue;
-    const std::span<const int32_t> held = (*kept)->tokens();
-    const auto common = static_cast<size_t>(std::ranges::mismatch(text, held).in2 - held.begin());
-    const bool fits = has_states ? common == held.size() : 2 * common >= held.size();
+    const int64_t common = (*kept)->beginning_of(text);
+    const bool fits = 2 * common >= std::ssize((*kept)->tokens());
     if (fits && common > longest) {
       longest = common;
       best = kept;
@@ -149,7 +146,7 @@ std::unique_ptr<Sequence> Scheduler::take_kept(std::span<const int32_t> text, co
 }
 
 void Scheduler::keep(std::unique_ptr<Sequence> sequence) {
-  if (sequence == nullptr || sequence->tokens().empty() || options_.deterministic || runner_.encodes_texts()) return;
+  if (sequence == nullptr || sequence->tokens().empty() || options_.deterministic) return;
   kept_.push_front(std::move(sequence));
   if (kept_.size() > most_allowed_) kept_.pop_back();
 }
@@ -157,7 +154,7 @@ void Scheduler::keep(std::unique_ptr<Sequence> sequence) {
 // One request alone may draft a tree. False: it drafts a chain, which is planned, or nothing.
 bool Scheduler::step_tree(RunningRequest& one, const std::atomic<bool>* cancel) {
   if (!drafts_ || one.is_behind()) return false;
-  const int64_t branches = runner_.branch_room(), room = room_of_drafts(one);
+  const int64_t branches = trees_.branch_room(), room = room_of_drafts(one);
   if (branches == 0 || room <= 0) return false;
   DraftBudget& budget = budget_of(one);
   budget.begin(static_cast<int>(room), branches);
@@ -170,8 +167,8 @@ bool Scheduler::step_tree(RunningRequest& one, const std::atomic<bool>* cancel) 
   one.take_next(std::move(chain));
   if (leaves.size() < 2) return false;
   const auto start = std::chrono::steady_clock::now();
-  const std::span<const float> logits = runner_.step_tree(one.sequence(), one.tokens(), tree, cancel);
-  runner_.keep_branch(one.sequence(), one.tokens(), one.stepped_tree(tree, logits));
+  const std::span<const float> logits = trees_.step(one.sequence(), one.tokens(), tree, cancel);
+  trees_.keep_branch(one.sequence(), one.tokens(), one.stepped_tree(tree, logits));
   budget.passed(1 + static_cast<int>(tree.nodes.size()), seconds_since(start));
   return true;
 }

@@ -14,6 +14,7 @@
 
 #include "src/engine/generation_loop.h"
 #include "src/engine/running_request.h"
+#include "src/engine/tree_runner.h"
 #include "src/engine/waiting_queue.h"
 
 namespace gabbro {
@@ -75,6 +76,7 @@ class Scheduler final : public GenerationLoop {
 
   const SchedulerOptions options_;
   Runner runner_;
+  TreeRunner trees_{runner_};
   const bool drafts_;
   Ticket tickets_ = 0;
   int64_t steps_ = 0;

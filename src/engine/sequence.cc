@@ -1,6 +1,7 @@
 #include "src/engine/sequence.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,7 +21,9 @@ int64_t pages_of(int64_t tokens) { return round_up(tokens, PagePool::kTokens) / 
 }  // namespace
 
 Sequence::Sequence(std::shared_ptr<Engine> engine)
-    : engine_(std::move(engine)), pages_(engine_->state_->pools.size()) {}
+    : engine_(std::move(engine)), pages_(engine_->state_->cache.pools.size()) {
+  name_up_to(std::numeric_limits<int64_t>::max());
+}
 Sequence::Sequence(Sequence&&) noexcept = default;
 
 Sequence::~Sequence() {
@@ -46,7 +49,7 @@ Sequence::Sequence(const Sequence& other)
     // A page behind the computed tokens is to be written by the other.
     own.ids.resize(std::min(own.ids.size(), static_cast<size_t>(pages_of(computed_))));
     for (size_t i = static_cast<size_t>(own.passed); i < own.ids.size(); ++i)
-      engine_->state_->pools[group].share(own.ids[i]);
+      engine_->state_->cache.pools[group].share(own.ids[i]);
   }
 }
 
@@ -54,10 +57,8 @@ void Sequence::truncate(int64_t length) {
   if (length < 0 || length > std::ssize(tokens_))
     throw bad_input("a session of {} tokens cannot be cut to {}", tokens_.size(), length);
   const std::lock_guard lock(engine_->state_->mutex);
-  engine_->state_->queued.forget(state_);
+  engine_->state_->plans.queued.forget(state_);
   if (state_->length > length) state_->length = 0;
-  if (length == 0) text_length_ = 0;
-  if (length < text_length_) t5_state_.reset();
   tokens_.resize(static_cast<size_t>(length));
   if (length >= computed_) return;
   release_pages(length);
@@ -75,8 +76,8 @@ void Sequence::set_tree(const std::string& tree) {
 int64_t Sequence::reuse(std::span<const int32_t> prompt, bool looks_on_disk) {
   const std::lock_guard lock(engine_->state_->mutex);
   if (computed_ < std::ssize(tokens_) || prompt.empty()) return std::ssize(tokens_);
-  engine_->state_->queued.forget(state_);
-  const int64_t rotation = engine_->state_->rotation_of(std::ssize(prompt));
+  engine_->state_->plans.queued.forget(state_);
+  const int64_t rotation = engine_->state_->loaded.rotation_of(std::ssize(prompt));
   if (rotation != rotation_ && !tokens_.empty()) return computed_;  // the next step computes all of it again
   set_rotation(rotation);
   find_pages(prompt.first(prompt.size() - 1));
@@ -87,9 +88,25 @@ int64_t Sequence::reuse(std::span<const int32_t> prompt, bool looks_on_disk) {
   return computed_;
 }
 
+// Pages of a text that cannot be cut are no beginning of another one.
+void Sequence::name_up_to(int64_t length) {
+  named_ = std::min(length, std::max<int64_t>(engine_->state_->cache.longest_cut(), 0));
+}
+
+int64_t Sequence::beginning_of(std::span<const int32_t> text) const {
+  const int64_t common = std::ranges::mismatch(text, tokens_).in2 - tokens_.begin();
+  return std::ssize(tokens_) - common <= engine_->state_->cache.longest_cut() ? common : 0;
+}
+
+// `count` tokens are about to come: the text, or its end where the sequence was cut within it.
+void Sequence::add_to_text(int64_t count) {
+  const int64_t held = std::ssize(tokens_);
+  if (held == 0 || held < text_length_) text_length_ = held + count;
+}
+
 // The first page of a group that the token after `length` others reads.
 int64_t Sequence::first_page(size_t group, int64_t length) const {
-  const int64_t window = engine_->state_->cache->config().groups[group].window;
+  const int64_t window = engine_->state_->cache.config().groups[group].window;
   return window == 0 ? 0 : std::max<int64_t>(length - window + 1, 0) / PagePool::kTokens;
 }
 
@@ -97,7 +114,7 @@ int64_t Sequence::first_page(size_t group, int64_t length) const {
 void Sequence::pass(size_t group, int64_t first) {
   Pages& own = pages_[group];
   for (; own.passed < std::min(first, std::ssize(own.ids)); ++own.passed)
-    engine_->state_->pools[group].release(std::exchange(own.ids[static_cast<size_t>(own.passed)], 0));
+    engine_->state_->cache.pools[group].release(std::exchange(own.ids[static_cast<size_t>(own.passed)], 0));
 }
 
 // Takes over the whole pages of `text` after the computed tokens that are in the cache. Layers with a window need
@@ -105,7 +122,7 @@ void Sequence::pass(size_t group, int64_t first) {
 void Sequence::find_pages(std::span<const int32_t> text) {
   Engine::State& shared = *engine_->state_;
   constexpr int64_t kPage = PagePool::kTokens;
-  if (shared.states || shared.text_to_text || computed_ % kPage != 0) return;
+  if (computed_ % kPage != 0) return;
   begin_names();
   release_pages(computed_);  // the one for a token to come
   const int64_t before = computed_ / kPage;
@@ -120,7 +137,7 @@ void Sequence::find_pages(std::span<const int32_t> text) {
     if (prefixes.back() == nullptr) break;
     bool complete = true;
     for (size_t group = 0; group < pages_.size(); ++group) {
-      found[group].push_back(shared.pools[group].find(prefixes.back()));
+      found[group].push_back(shared.cache.pools[group].find(prefixes.back()));
       run[group] = found[group].back() < 0 ? 0 : run[group] + 1;
       complete = complete && run[group] >= page + 1 - first_page(group, (page + 1) * kPage);
     }
@@ -133,7 +150,7 @@ void Sequence::find_pages(std::span<const int32_t> text) {
     Pages& own = pages_[group];
     for (int64_t page = before; page < taken; ++page) {
       const int32_t id = page < first ? 0 : found[group][static_cast<size_t>(page - before)];
-      if (page >= first) shared.pools[group].share(id);
+      if (page >= first) shared.cache.pools[group].share(id);
       own.ids.push_back(id);
     }
     own.passed = std::max(own.passed, std::min(first, taken));
@@ -149,14 +166,14 @@ bool Sequence::find_passed(int64_t length) {
   for (size_t group = 0; group < pages_.size(); ++group) {
     for (int64_t page = first_page(group, length); page < pages_[group].passed; ++page) {
       const auto pages = static_cast<size_t>(page + 1);  // of the prefix that names it
-      const int32_t id = pages < prefixes_.size() ? shared.pools[group].find(prefixes_[pages]) : -1;
+      const int32_t id = pages < prefixes_.size() ? shared.cache.pools[group].find(prefixes_[pages]) : -1;
       if (id < 0) return false;
       found[group].push_back(id);
     }
   }
   for (size_t group = 0; group < pages_.size(); ++group) {
     Pages& own = pages_[group];
-    for (const int32_t id : found[group]) shared.pools[group].share(id);
+    for (const int32_t id : found[group]) shared.cache.pools[group].share(id);
     own.passed -= std::ssize(found[group]);
     std::ranges::copy(found[group], own.ids.begin() + own.passed);
   }
@@ -165,11 +182,11 @@ bool Sequence::find_passed(int64_t length) {
 
 // A page that can be written: a new one, or, if the device has no memory for it, one that is kept for texts to come.
 int32_t Sequence::take_page(size_t group) {
-  PagePool& pool = engine_->state_->pools[group];
+  PagePool& pool = engine_->state_->cache.pools[group];
   int32_t page = -1;
   try {
     page = pool.take();
-    engine_->state_->cache->provide(group, page + 1);
+    engine_->state_->cache.memory().provide(group, page + 1);
   } catch (const Error& error) {
     if (page >= 0) pool.release(page);
     page = pool.take_named();
@@ -182,13 +199,13 @@ int32_t Sequence::take_page(size_t group) {
 void Sequence::take_pages(int64_t length) {
   begin_names();
   for (size_t group = 0; group < pages_.size(); ++group) {
-    PagePool& pool = engine_->state_->pools[group];
+    PagePool& pool = engine_->state_->cache.pools[group];
     std::vector<int32_t>& ids = pages_[group].ids;
     if (computed_ % PagePool::kTokens != 0) {
       int32_t& last = ids[static_cast<size_t>(computed_ / PagePool::kTokens)];
       if (pool.is_shared(last)) {
         const int32_t own = take_page(group);
-        engine_->state_->cache->copy_page(group, last, own);
+        engine_->state_->cache.memory().copy_page(group, last, own);
         pool.release(std::exchange(last, own));
       } else {
         pool.remove_name(last);
@@ -208,7 +225,7 @@ void Sequence::release_pages(int64_t length) {
   for (size_t group = 0; group < pages_.size(); ++group) {
     Pages& own = pages_[group];
     for (; std::ssize(own.ids) > pages_of(length); own.ids.pop_back()) {
-      if (std::ssize(own.ids) > own.passed) engine_->state_->pools[group].release(own.ids.back());
+      if (std::ssize(own.ids) > own.passed) engine_->state_->cache.pools[group].release(own.ids.back());
     }
     own.passed = std::min(own.passed, std::ssize(own.ids));
   }
@@ -228,7 +245,7 @@ void Sequence::release_passed() {
 }
 
 void Sequence::abandon_step() {
-  engine_->state_->queued.forget(state_);
+  engine_->state_->plans.queued.forget(state_);
   release_pages(computed_);
   state_->length = 0;
 }
@@ -241,7 +258,7 @@ void Sequence::give_up_pages() {
 
 // The tokens are to be computed again.
 void Sequence::lose_pages() {
-  engine_->state_->queued.forget(state_);
+  engine_->state_->plans.queued.forget(state_);
   release_pages(0);
   prefixes_.clear();
   computed_ = 0;
@@ -249,7 +266,7 @@ void Sequence::lose_pages() {
 
 // A text begins with the tree of the weights and the rotation that it is computed with.
 void Sequence::begin_names() {
-  if (computed_ == 0) prefixes_.assign(1, engine_->state_->prefixes_of(rotation_, tree_));
+  if (computed_ == 0) prefixes_.assign(1, engine_->state_->cache.prefixes_of(rotation_, tree_));
 }
 
 // With another one all tokens are to be computed again, and so are states.
@@ -261,8 +278,6 @@ void Sequence::set_rotation(int64_t rotation) {
 }
 
 void Sequence::name_pages() {
-  // Pages alone do not make a beginning, and an encoder-decoder has none.
-  if (engine_->state_->states || engine_->state_->text_to_text) return;
   constexpr auto kPage = static_cast<size_t>(PagePool::kTokens);
   begin_names();
   while (std::ssize(prefixes_) * PagePool::kTokens <= std::min(computed_, named_)) {
@@ -270,7 +285,7 @@ void Sequence::name_pages() {
     prefixes_.push_back(prefixes_.back()->with(std::span(tokens_).subspan(page * kPage, kPage)));
     for (size_t group = 0; group < pages_.size(); ++group) {
       if (std::cmp_less(page, pages_[group].passed)) continue;
-      engine_->state_->pools[group].set_name(pages_[group].ids[page], prefixes_.back());
+      engine_->state_->cache.pools[group].set_name(pages_[group].ids[page], prefixes_.back());
     }
   }
 }

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "gabbro/engine/session.h"
+#include "gabbro/engine/engine.h"
 #include "gabbro/error.h"
 #include "src/engine/cache/page_store.h"
 #include "src/engine/cache/prefix.h"
@@ -16,17 +15,13 @@
 
 namespace gabbro {
 
-namespace encoder {
-struct T5State;  // src/models/encoder/t5_decoder.h
-}
-
 // The tokens of one conversation, and the pages of the cache that hold their keys and values. A value: a copy shares
 // pages until one of both writes to them. Layers with a window have pages of the last tokens alone; a sequence that is
 // truncated so far that some are missing finds them by their names, or computes its tokens again in its next step.
 // Recurrent states cannot be shared or cut: a sequence that was copied, cut or stopped within a step computes them
 // again from its tokens, in its next step.
-// Encoder-decoder models (T5): the tokens of the first step are the encoder's input, later ones the decoder's output. A
-// sequence that is truncated within the input is encoded again, with the next tokens.
+// The tokens of the first step are its text, which the encoder of an encoder-decoder reads. A sequence that is
+// truncated within the text gets a text again, with the next tokens.
 class Sequence;
 
 // The cache has no page for the next tokens of a sequence. Steps without it work.
@@ -66,10 +61,17 @@ class Sequence {
   // rotation goes by the length of a text compute it as a text of this length from the start.
   void expect(int64_t length) { expected_ = length; }
   // Pages of tokens after the first `length` get no names, so that other sequences do not share them.
-  void name_up_to(int64_t length) { named_ = length; }
+  void name_up_to(int64_t length);
+  int64_t named() const { return named_; }
+  // Tokens of `text` from which the sequence can go on, when it is cut: those that both begin with. 0 where it cannot
+  // be cut so far without computing them again.
+  int64_t beginning_of(std::span<const int32_t> text) const;
+  // Its pages of a group of the cache's layers, in the order of their tokens.
+  std::span<const int32_t> pages(size_t group) const { return pages_[group].ids; }
 
  private:
   friend class Runner;
+  friend class TreeRunner;
   // Those of a group of layers, in the order of their tokens.
   struct Pages {
     std::vector<int32_t> ids;  // at times one more than the tokens need, where the next step is queued
@@ -92,6 +94,7 @@ class Sequence {
   PageKey key_of(std::span<const int32_t> tokens) const;
   void begin_names();
   void set_rotation(int64_t rotation);
+  void add_to_text(int64_t count);
   int64_t first_page(size_t group, int64_t length) const;
   void pass(size_t group, int64_t first);
 
@@ -99,14 +102,13 @@ class Sequence {
   std::vector<int32_t> tokens_;
   std::string tree_;
   int64_t expected_ = 0;
-  int64_t named_ = std::numeric_limits<int64_t>::max();
+  int64_t named_ = 0;
   int64_t rotation_ = 0;                           // of the computed tokens' keys (src/models/llm/text_rotations.h)
   int64_t computed_ = 0;                           // of these: the first ones, whose keys and values are in the pages
   std::vector<Pages> pages_;                       // by group of the cache's layers
   std::vector<std::shared_ptr<Prefix>> prefixes_;  // of no full page, of one, of two ...
   std::shared_ptr<SequenceState> state_ = std::make_shared<SequenceState>();
-  int64_t text_length_ = 0;                       // of an encoder-decoder: tokens that the encoder reads
-  std::unique_ptr<encoder::T5State> t5_state_{};  // of tokens_; null: to be computed again
+  int64_t text_length_ = 0;  // tokens of the first step: an encoder reads them as a whole
 };
 
 }  // namespace gabbro

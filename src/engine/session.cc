@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "src/engine/engine_state.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/runner.h"
 #include "src/engine/session_state.h"
@@ -30,11 +29,6 @@ std::span<const float> Session::append_all_logits(std::span<const int32_t> more,
                         [&](std::span<const float> rows) { all.insert(all.end(), rows.begin(), rows.end()); });
   state_->all_logits = std::move(all);
   return state_->all_logits;
-}
-
-void Session::append_traced(std::span<const int32_t> more, const BlockVisitor& visit, const std::atomic<bool>* cancel,
-                            std::span<const std::string> operations) {
-  state_->runner.append_traced(state_->sequence, more, {.visit = visit, .operations = operations}, cancel);
 }
 
 void Session::expect(int64_t length) { state_->sequence.expect(length); }

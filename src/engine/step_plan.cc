@@ -1,5 +1,6 @@
 // The plan of a step of a Scheduler: prompts, the tokens after them, and drafts.
 #include <algorithm>
+#include <utility>
 
 #include "src/engine/cache/page_pool.h"
 #include "src/engine/scheduler.h"
@@ -9,9 +10,7 @@ namespace {
 
 // Drafted tokens of a text: a branch needs one more page at most, and one that is wrong is cut.
 constexpr int64_t kDeepest = PagePool::kTokens;
-// Cost of a pass that was not measured yet, in tokens.
 constexpr int64_t kScoredTokens = 2 * PagePool::kTokens;  // of a prompt in a step: their logits go to the host
-constexpr double kStreamedPassCost = 30, kResidentPassCost = 4;
 
 }  // namespace
 
@@ -22,7 +21,8 @@ bool Scheduler::waits_for(const RunningRequest& later, const RunningRequest& ear
   const size_t before = earlier.sequence().tokens().size(), after = before + earlier.tokens().size();
   if (later.sequence().tree() != earlier.sequence().tree()) return false;
   return held % static_cast<size_t>(PagePool::kTokens) == 0 && before < end && end <= after && end < a.size() &&
-         end <= b.size() && std::ranges::equal(a.first(end), b.first(end));
+         end <= b.size() && std::cmp_less_equal(end, earlier.sequence().named()) &&
+         std::ranges::equal(a.first(end), b.first(end));
 }
 
 // Those that the next step may compute.
@@ -47,10 +47,9 @@ void Scheduler::plan_prompts(std::span<RunningRequest* const> all) {
   for (RunningRequest* const one : behind) one->reuse_pages(1);
   std::stable_sort(behind.begin() + 1, behind.end(),
                    [](const RunningRequest* a, const RunningRequest* b) { return a->missing() < b->missing(); });
-  const bool shares_pages = runner_.engine()->facts().state_bytes == 0;
   const auto plan = [&](RunningRequest& one, int64_t tokens) -> int64_t {
     const auto is_ahead = [&](const RunningRequest* other) { return other != &one && waits_for(one, *other); };
-    if (shares_pages && !one.scores_prompt() && std::ranges::any_of(planned, is_ahead)) return 0;
+    if (!one.scores_prompt() && std::ranges::any_of(planned, is_ahead)) return 0;
     if (one.scores_prompt()) tokens = std::min(tokens, kScoredTokens);
     one.take_missing(tokens >= one.missing() ? tokens : tokens / PagePool::kTokens * PagePool::kTokens);
     if (one.takes_part()) planned.push_back(&one);
@@ -81,30 +80,32 @@ bool Scheduler::plan_exact_prompt(std::span<RunningRequest* const> all) {
 // Tokens that can be drafted after the last one of a text, with the rotation of its keys.
 int64_t Scheduler::room_of_drafts(const RunningRequest& one) const {
   const int64_t room = runner_.engine()->facts().context - std::ssize(one.request().text());
-  return std::min({room, runner_.rotation_room(one.sequence()) - 1, kDeepest});
+  return std::min({room, runner_.draft_room(one.sequence()), kDeepest});
 }
 
 void Scheduler::plan_next_tokens(std::span<RunningRequest* const> all, const std::atomic<bool>* cancel) {
   std::vector<RunningRequest*> next;
   std::ranges::copy_if(all, std::back_inserter(next), [](const RunningRequest* one) { return !one->is_behind(); });
+  std::vector<RunningRequest*> drafting;
   std::vector<DraftedText> texts;
   for (RunningRequest* const one : next) {
-    if (!drafts_) {
+    const int64_t room = drafts_ ? room_of_drafts(*one) : 0;
+    if (room <= 0) {
       one->take_next({});
       continue;
     }
     DraftBudget& budget = budget_of(*one);
-    budget.begin(static_cast<int>(std::max<int64_t>(room_of_drafts(*one), 0)), 0, static_cast<int>(all.size()) - 1);
+    budget.begin(static_cast<int>(room), 0, static_cast<int>(all.size()) - 1);
+    drafting.push_back(one);
     texts.push_back({one->ticket(), one->request().text(), budget.take_chain()});
   }
   if (texts.empty()) return;
   options_.drafter->propose_all(texts, cancel);
-  for (size_t i = 0; i < texts.size(); ++i) next[i]->take_next(std::move(texts[i].drafted));
+  for (size_t i = 0; i < texts.size(); ++i) drafting[i]->take_next(std::move(texts[i].drafted));
 }
 
 DraftBudget& Scheduler::budget_of(RunningRequest& one) const {
-  const bool streams = runner_.engine()->facts().streaming.bytes_per_pass > 0;
-  return one.budget(options_.drafter->most(), streams ? kStreamedPassCost : kResidentPassCost);
+  return one.budget(options_.drafter->most(), runner_.draft_defaults().pass_cost);
 }
 
 }  // namespace gabbro

@@ -18,12 +18,12 @@ constexpr int64_t kPage = PagePool::kTokens;
 
 void Runner::open_store(PageStoreOptions options, const std::string& mode) {
   Engine::State& shared = *engine_->state_;
-  if (options.folder.empty() || shared.states || shared.text_to_text) return;
-  const std::string& device = shared.facts.device_id;
-  options.identity = fmt::format("{}; {}; {} {}; {}", shared.identity, layout_of(shared.cache->config()),
-                                 device.substr(0, device.find(':')), shared.facts.device_name, mode);
+  if (options.folder.empty()) return;
+  const std::string& device = shared.loaded.facts.device_id;
+  options.identity = fmt::format("{}; {}; {} {}; {}", shared.loaded.identity, layout_of(shared.cache.config()),
+                                 device.substr(0, device.find(':')), shared.loaded.facts.device_name, mode);
   const std::lock_guard lock(shared.mutex);
-  shared.store = std::make_unique<PageStore>(std::move(options));
+  shared.cache.store = std::make_unique<PageStore>(std::move(options));
 }
 
 PageKey Sequence::key_of(std::span<const int32_t> tokens) const {
@@ -33,28 +33,28 @@ PageKey Sequence::key_of(std::span<const int32_t> tokens) const {
 void Sequence::store_pages() {
   const std::lock_guard lock(engine_->state_->mutex);
   Engine::State& shared = *engine_->state_;
-  if (shared.store == nullptr) return;
+  if (shared.cache.store == nullptr) return;
   for (int64_t page = 0; page + 1 < std::ssize(prefixes_); ++page) {
     const PageKey key = key_of(std::span(tokens_).first(static_cast<size_t>((page + 1) * kPage)));
-    if (shared.store->touch(key)) continue;
+    if (shared.cache.store->touch(key)) continue;
     std::vector<std::vector<std::byte>> groups(pages_.size());
     for (size_t group = 0; group < pages_.size(); ++group) {
       if (page >= pages_[group].passed)
-        groups[group] = read_page(*shared.cache, group, pages_[group].ids[static_cast<size_t>(page)]);
+        groups[group] = read_page(shared.cache.memory(), group, pages_[group].ids[static_cast<size_t>(page)]);
     }
-    if (!shared.store->write(key, std::move(groups))) return;
+    if (!shared.cache.store->write(key, std::move(groups))) return;
   }
 }
 
 // As find_pages(), of those that are on disk.
 void Sequence::find_stored_pages(std::span<const int32_t> text) {
   Engine::State& shared = *engine_->state_;
-  if (shared.store == nullptr || computed_ % kPage != 0) return;
+  if (shared.cache.store == nullptr || computed_ % kPage != 0) return;
   begin_names();
   const int64_t before = computed_ / kPage;
   int64_t end = before;
   while ((end + 1) * kPage <= std::ssize(text) &&
-         shared.store->has(key_of(text.first(static_cast<size_t>((end + 1) * kPage)))))
+         shared.cache.store->has(key_of(text.first(static_cast<size_t>((end + 1) * kPage)))))
     ++end;
   // A page that is of no use ends the text that is taken over.
   while (end > before) {
@@ -76,11 +76,11 @@ int64_t Sequence::take_stored_pages(std::span<const int32_t> text, int64_t end) 
       bool is_needed = false;
       for (size_t group = 0; group < pages_.size(); ++group) is_needed = is_needed || is_read(group);
       std::optional<std::vector<std::vector<std::byte>>> groups;
-      if (is_needed) groups = shared.store->read(key_of(text.first(static_cast<size_t>((page + 1) * kPage))));
+      if (is_needed) groups = shared.cache.store->read(key_of(text.first(static_cast<size_t>((page + 1) * kPage))));
       if (is_needed && (!groups || groups->size() != pages_.size())) break;
       for (size_t group = 0; group < pages_.size(); ++group) {
         taken[group].push_back(is_read(group) ? take_page(group) : 0);
-        if (is_read(group)) write_page(*shared.cache, group, taken[group].back(), (*groups)[group]);
+        if (is_read(group)) write_page(shared.cache.memory(), group, taken[group].back(), (*groups)[group]);
       }
     }
   } catch (const CacheFull&) {
@@ -94,7 +94,7 @@ int64_t Sequence::take_stored_pages(std::span<const int32_t> text, int64_t end) 
     for (size_t group = 0; group < pages_.size(); ++group) {
       for (size_t i = 0; i < taken[group].size(); ++i) {
         if (before + static_cast<int64_t>(i) >= first_page(group, end * kPage))
-          shared.pools[group].release(taken[group][i]);
+          shared.cache.pools[group].release(taken[group][i]);
       }
     }
     return page;

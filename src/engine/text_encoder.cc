@@ -94,6 +94,9 @@ struct TextEncoder::State {
     if (tokenizer == nullptr) throw bad_input("{}: {}", facts.name, no_tokenizer);
     return *tokenizer;
   }
+  void read_texts(const Checkpoint& checkpoint);  // tokenizer and modules
+  void choose_answers();                          // whether the labels are "yes" and "no"
+  void describe(const Checkpoint& checkpoint, const LoadOptions& options);
   TokenizedText encode(const std::string& text, size_t number, const EmbedOptions& options) const;
   TokenizedText encode_pair(const std::string& query, const std::string& document, size_t number,
                             const RerankOptions& options) const;
@@ -115,6 +118,57 @@ std::shared_ptr<TextEncoder> TextEncoder::load(const std::string& path, const Lo
   return load(Checkpoint::open(path), options);
 }
 
+void TextEncoder::State::read_texts(const Checkpoint& checkpoint) {
+  const bool folder = checkpoint.layout() == CheckpointLayout::kHuggingFace;
+  encoder::family_of(checkpoint);  // an architecture that is not supported is the first thing to say
+  modules = folder ? read_sentence_modules(folder_of(checkpoint)) : read_sentence_fields(checkpoint.metadata());
+  no_tokenizer =
+      folder ? "the folder has no tokenizer (tokenizer.json or tokenizer.model)" : "the model has no vocabulary";
+  if (!has_vocabulary(checkpoint)) return;
+  if (modules.lower_case) {
+    TokenizerFiles read = checkpoint.tokenizer_files();
+    add_lower_case(read);
+    tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(std::move(read)));
+  } else {
+    tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(checkpoint));
+  }
+}
+
+void TextEncoder::State::choose_answers() {
+  const encoder::EncoderConfig& config = model->config();
+  answers = config.answers && config.head.labels == 2;
+  if (!config.answers || config.head.labels != 0 || tokenizer == nullptr) return;
+  const int32_t tokens[] = {tokenizer->find("yes"), tokenizer->find("no")};
+  answers = tokens[0] != text::kNoToken && tokens[1] != text::kNoToken;
+  if (answers) model->classify_by(tokens);
+}
+
+void TextEncoder::State::describe(const Checkpoint& checkpoint, const LoadOptions& options) {
+  const encoder::EncoderConfig& config = model->config();
+  facts.name = name_of(checkpoint);
+  facts.architecture = std::string(encoder::family_of(checkpoint).architectures.front());
+  Pooling pooling = modules.pooling.value_or(pooling_of_gguf(checkpoint).value_or(config.pooling));
+  if (config.head.labels > 0 && !modules.pooling) pooling = Pooling::kRank;
+  facts.pooling = pooling_name(pooling);
+  facts.normalized = !modules.found || modules.normalized;
+  facts.dimensions = config.projection > 0 ? config.projection : config.shape.embedding;
+  for (const DenseModule& module : modules.dense) {
+    dense.push_back(load_dense(module, facts.dimensions, device, files));
+    facts.dimensions = module.out;
+  }
+  facts.most_tokens =
+      std::min(config.shape.context_trained, modules.most_tokens.value_or(config.shape.context_trained));
+  facts.labels = config.head.labels;
+  facts.prompts = modules.prompts;
+  facts.default_prompt = modules.default_prompt;
+  facts.file_bytes = checkpoint.file_bytes();
+  facts.device_id = device->facts().id;
+  facts.device_name = device->facts().name;
+  facts.threads = options.threads > 0 ? options.threads : device->facts().compute_units;
+  if (tokenizer == nullptr) return;
+  for (const std::string& warning : tokenizer->warnings()) facts.warnings.push_back(checkpoint.path() + ": " + warning);
+}
+
 std::shared_ptr<TextEncoder> TextEncoder::load(const Checkpoint& checkpoint, const LoadOptions& options) try {
   if (options.kv_type.value_or(DType::f32) != DType::f32) {
     throw Error(ErrorCode::kBadInput,
@@ -123,60 +177,20 @@ std::shared_ptr<TextEncoder> TextEncoder::load(const Checkpoint& checkpoint, con
                 "leave --kv-type out, or --kv-type f32");
   }
   auto state = std::make_unique<State>();
-  const encoder::Family& family = encoder::family_of(checkpoint);
-  const bool folder = checkpoint.layout() == CheckpointLayout::kHuggingFace;
-  state->modules = folder ? read_sentence_modules(folder_of(checkpoint)) : read_sentence_fields(checkpoint.metadata());
-  state->no_tokenizer =
-      folder ? "the folder has no tokenizer (tokenizer.json or tokenizer.model)" : "the model has no vocabulary";
-  if (has_vocabulary(checkpoint) && state->modules.lower_case) {
-    TokenizerFiles files = checkpoint.tokenizer_files();
-    add_lower_case(files);
-    state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(std::move(files)));
-  } else if (has_vocabulary(checkpoint)) {
-    state->tokenizer = std::make_unique<text::Tokenizer>(read_tokenizer(checkpoint));
-  }
+  state->read_texts(checkpoint);
   state->device = open_device(options.device, {.threads = options.threads});
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };
   state->model =
       encoder::load_encoder(checkpoint, state->device, {.check_values = options.check_weights, .progress = progress});
-  const encoder::EncoderConfig& config = state->model->config();
-  if (state->tokenizer != nullptr && state->tokenizer->size() > config.shape.vocabulary) {
+  const int64_t rows = state->model->config().shape.vocabulary;
+  if (state->tokenizer != nullptr && state->tokenizer->size() > rows) {
     throw bad_input("{}: the vocabulary has {} tokens, the embeddings only {}", checkpoint.path(),
-                    state->tokenizer->size(), config.shape.vocabulary);
+                    state->tokenizer->size(), rows);
   }
-  state->answers = config.answers && config.head.labels == 2;
-  if (config.answers && config.head.labels == 0 && state->tokenizer != nullptr) {
-    const int32_t tokens[] = {state->tokenizer->find("yes"), state->tokenizer->find("no")};
-    state->answers = tokens[0] != text::kNoToken && tokens[1] != text::kNoToken;
-    if (state->answers) state->model->classify_by(tokens);
-  }
-  TextEncoderFacts& facts = state->facts;
-  facts.name = name_of(checkpoint);
-  facts.architecture = std::string(family.architectures.front());
-  Pooling pooling = state->modules.pooling.value_or(pooling_of_gguf(checkpoint).value_or(config.pooling));
-  if (config.head.labels > 0 && !state->modules.pooling) pooling = Pooling::kRank;
-  facts.pooling = pooling_name(pooling);
-  facts.normalized = !state->modules.found || state->modules.normalized;
-  facts.dimensions = config.projection > 0 ? config.projection : config.shape.embedding;
-  for (const DenseModule& module : state->modules.dense) {
-    state->dense.push_back(load_dense(module, facts.dimensions, state->device, state->files));
-    facts.dimensions = module.out;
-  }
-  facts.most_tokens =
-      std::min(config.shape.context_trained, state->modules.most_tokens.value_or(config.shape.context_trained));
-  facts.labels = config.head.labels;
-  facts.prompts = state->modules.prompts;
-  facts.default_prompt = state->modules.default_prompt;
-  facts.file_bytes = checkpoint.file_bytes();
-  facts.device_id = state->device->facts().id;
-  facts.device_name = state->device->facts().name;
-  facts.threads = options.threads > 0 ? options.threads : state->device->facts().compute_units;
-  if (state->tokenizer != nullptr) {
-    for (const std::string& warning : state->tokenizer->warnings())
-      facts.warnings.push_back(checkpoint.path() + ": " + warning);
-  }
+  state->choose_answers();
+  state->describe(checkpoint, options);
   checkpoint.require_unchanged();
   state->files.add(checkpoint.files());
   return std::shared_ptr<TextEncoder>(new TextEncoder(std::move(state)));

@@ -6,11 +6,11 @@
 #include <map>
 
 #include "src/base/error.h"
-#include "src/engine/engine_state.h"
+#include "src/engine/loading.h"
 #include "src/engine/model_needs.h"
-#include "src/engine/runner.h"
 #include "src/models/config/config_reader.h"
 #include "src/models/encoder/registry.h"
+#include "src/models/encoder/text_to_text.h"
 #include "src/models/weights/weight_list.h"
 
 namespace gabbro {
@@ -72,83 +72,26 @@ ModelFacts describe_text_to_text(const Checkpoint& checkpoint, const LoadOptions
   facts.context_trained = both.context_trained;
   facts.context = context_of(both, options.context);
   facts.sequences = std::max<int64_t>(1, options.sequences);
-  // Keys and values of the answer's tokens and of the text's.
   facts.kv_type = kv_type_of(options);
-  facts.kv_bytes_per_token =
-      dtype_bytes(facts.kv_type, static_cast<size_t>(shape.layers * 2 * shape.heads * shape.head_dimension));
-  facts.state_bytes = facts.kv_bytes_per_token * static_cast<uint64_t>(shape.context_trained);
-  facts.cache_bytes = (facts.kv_bytes_per_token * static_cast<uint64_t>(facts.context) + facts.state_bytes) *
-                      static_cast<uint64_t>(facts.sequences);
   return facts;
 }
 
 }  // namespace
 
-TextToText load_text_to_text(const Checkpoint& checkpoint, const LoadOptions& options,
-                             const std::shared_ptr<Device>& device) {
+void load_text_to_text(const Checkpoint& checkpoint, const LoadOptions& options, LoadedModel& loaded) {
+  begin_loading(checkpoint, options, loaded);
   refuse_options(checkpoint, options);
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };
-  return {.model = encoder::load_t5(checkpoint, device, {.check_values = options.check_weights, .progress = progress},
-                                    kv_type_of(options)),
-          .facts = describe_text_to_text(checkpoint, options)};
-}
-
-// Each sequence by itself.
-Tensor Runner::answer_texts(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
-  std::vector<Tensor> rows;
-  for (const Chunk& chunk : chunks) {
-    const Tensor logits = answer(chunk, cancel);
-    if (logits.defined()) rows.push_back(logits);
-  }
-  if (rows.size() < 2) return rows.empty() ? Tensor() : rows.front();
-  const Tensor all = concat(rows, 0);
-  eval(std::span(&all, 1), cancel);
-  return all;
-}
-
-// The wanted rows of logits [R, V] after the chunk's tokens; undefined where none are.
-Tensor Runner::answer(const Chunk& chunk, const std::atomic<bool>* cancel) {
-  const encoder::T5Model& model = *engine_->state_->text_to_text;
-  Sequence& sequence = *chunk.sequence;
-  const int64_t held = std::ssize(sequence.tokens_);
-  const bool reads = held < sequence.text_length_ || held == 0;
-  if (reads && chunk.rows == Chunk::Rows::kAll && chunk.tokens.size() > 1)
-    throw bad_input("an encoder-decoder has no logits of the tokens of its text");
-  std::vector<int32_t> tokens = sequence.tokens_;
-  tokens.insert(tokens.end(), chunk.tokens.begin(), chunk.tokens.end());
-  const int64_t text_length = reads ? std::ssize(tokens) : sequence.text_length_;
-  std::span<const int32_t> fed = chunk.tokens;
-  auto state = std::make_unique<encoder::T5State>();
-  if (!reads && sequence.t5_state_ != nullptr) {
-    *state = *sequence.t5_state_;
-    state->length = std::min(state->length, 1 + held - text_length);  // of a sequence that was cut
-  }
-  if (reads || sequence.t5_state_ == nullptr || state->length != 1 + held - text_length) {
-    encoder::EncoderText text{.ids = {tokens.begin(), tokens.begin() + text_length}};
-    // T5 reads a text with its end token, which prompts do not have.
-    const text::Tokenizer* const tokenizer = engine_->state_->tokenizer.get();
-    if (tokenizer != nullptr && tokenizer->adds_eos() && text.ids.back() != tokenizer->eos())
-      text.ids.push_back(tokenizer->eos());
-    const Tensor states =
-        model.encoder->forward(encoder::make_batch(engine_->state_->device, std::span(&text, 1)), {.cancel = cancel});
-    *state = model.decoder->begin(states, cancel);
-    fed = std::span(tokens).subspan(static_cast<size_t>(text_length));
-  }
-  const size_t wanted = chunk.rows == Chunk::Rows::kNone   ? 0
-                        : chunk.rows == Chunk::Rows::kLast ? 1
-                                                           : chunk.tokens.size();
-  std::vector<Tensor> logits;
-  if (state->length == 0) logits.push_back(model.decoder->step(*state, model.start_token, cancel));
-  for (const int32_t token : fed) logits.push_back(model.decoder->step(*state, token, cancel));
-  sequence.text_length_ = text_length;
-  sequence.t5_state_ = std::move(state);
-  logits.erase(logits.begin(), logits.end() - static_cast<std::ptrdiff_t>(std::min(wanted, logits.size())));
-  if (logits.size() < 2) return logits.empty() ? Tensor() : logits.front();
-  const Tensor all = concat(logits, 0);
-  eval(std::span(&all, 1), cancel);
-  return all;
+  loaded.facts = describe_text_to_text(checkpoint, options);
+  add_warnings_of_texts(checkpoint, loaded);
+  std::optional<int32_t> end_token;
+  if (loaded.tokenizer != nullptr && loaded.tokenizer->adds_eos()) end_token = loaded.tokenizer->eos();
+  loaded.model = std::make_unique<encoder::TextToTextModel>(
+      encoder::load_t5(checkpoint, loaded.device, {.check_values = options.check_weights, .progress = progress},
+                       loaded.facts.kv_type),
+      end_token);
 }
 
 }  // namespace gabbro

@@ -45,6 +45,7 @@ std::vector<Part> pages_of(const CacheLayer& layer, const KvCacheConfig& config)
       if (has_kv_scales(dtype)) parts.push_back({DType::f16, Shape{n, 1, p, blocks}});
       break;
     case CacheKind::kState:
+    case CacheKind::kText:
       break;
   }
   return parts;
@@ -66,7 +67,8 @@ void require_kv_type(DType kv_type, std::span<const CacheLayer> layers) {
 
 int64_t KvCacheConfig::bytes_per_token(const CacheLayer& layer) const {
   int64_t elements = 0;
-  if (layer.kind == CacheKind::kKeysValues) elements = 2 * layer.heads * layer.dimension;
+  if (layer.kind == CacheKind::kKeysValues || layer.kind == CacheKind::kText)
+    elements = 2 * layer.heads * layer.dimension;
   if (layer.kind == CacheKind::kLatent) elements = layer.dimension;
   return static_cast<int64_t>(dtype_bytes(dtype, static_cast<size_t>(elements)));
 }
@@ -85,11 +87,12 @@ int64_t KvCacheConfig::bytes_read(int64_t tokens) const {
 }
 
 int64_t KvCacheConfig::state_bytes() const {
-  int64_t elements = 0;
+  int64_t elements = 0, text_bytes = 0;
   for (const CacheLayer& layer : layers) {
     for (const Shape& state : layer.states) elements += state.elements();
+    text_bytes += layer.text * bytes_per_token(layer);
   }
-  return elements * static_cast<int64_t>(sizeof(float));
+  return elements * static_cast<int64_t>(sizeof(float)) + text_bytes;
 }
 
 int64_t KvCacheConfig::bytes() const {
@@ -130,7 +133,8 @@ KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& con
         ranges_.push_back({.states = made.back(), .page_bytes = part.bytes() / pages, .group = layer.group});
       }
     }
-    if (layer.kind == CacheKind::kState) continue;
+    if (layer.kind == CacheKind::kText) texts_.resize(static_cast<size_t>(config.slots));
+    if (made.empty()) continue;
     made.resize(4);
     if (layer.kind == CacheKind::kLatent) {
       latents_[i] = {.latents = made[0], .scales = made[1]};

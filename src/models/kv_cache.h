@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "src/backend/device.h"
+#include "src/ops/kv_type.h"
 #include "src/ops/ops.h"
 
 namespace gabbro::nn {
 
-enum class CacheKind { kKeysValues, kLatent, kState };
+enum class CacheKind { kKeysValues, kLatent, kState, kText };
 
 // The contents of a layer's cache, as the model asks for them.
 struct CacheLayer {
@@ -20,6 +21,7 @@ struct CacheLayer {
   CacheKind kind = CacheKind::kKeysValues;
   std::vector<Shape> states{};  // f32, for each sequence: all of kState, and what kKeysValues has besides
   size_t group = 0;             // of layers whose pages are given out together
+  int64_t text = 0;             // tokens that an encoder reads, at most, of kText
 
   bool operator==(const CacheLayer&) const = default;
 };
@@ -45,8 +47,16 @@ struct KvCacheConfig {
   int64_t bytes_per_token() const;  // in all layers
   // Keys and values that a token after `tokens` others reads: in layers with a window those in it.
   int64_t bytes_read(int64_t tokens) const;
-  int64_t state_bytes() const;  // of a sequence
+  int64_t state_bytes() const;  // of a sequence, with its text
   int64_t bytes() const;        // of all pages and slots
+};
+
+// Keys and values of a text that an encoder has read, and of the decoder's tokens after it: all layers of kText.
+struct EncodedText {
+  std::vector<KvNumbers> text_keys, text_values;  // by layer [H, S, D], of the encoder's states
+  std::vector<KvNumbers> keys, values;            // by layer [H, N, D], of tokens; those after `length` are of none
+  int64_t length = 0;                             // tokens
+  int64_t room = 0;                               // N
 };
 
 class KvCache {
@@ -65,6 +75,8 @@ class KvCache {
   const KvLayer& layer(size_t index) const { return layers_[index]; }
   const LatentLayer& latents(size_t index) const { return latents_[index]; }
   const std::vector<Tensor>& states(size_t index) const { return states_[index]; }  // each [slots, ...]
+  // The text of a sequence, of layers of kText, which forward passes replace as they write to pages.
+  EncodedText& text(int64_t slot) const { return texts_[static_cast<size_t>(slot)]; }
   // Copies what a page holds, in all layers of its group.
   void copy_page(size_t group, int32_t from, int32_t to) const;
 
@@ -74,6 +86,7 @@ class KvCache {
   std::vector<KvLayer> layers_;
   std::vector<LatentLayer> latents_;
   std::vector<std::vector<Tensor>> states_;
+  mutable std::vector<EncodedText> texts_;  // by slot
   struct Range {
     Tensor states;
     size_t page_bytes;

@@ -1,5 +1,6 @@
 // Steps of several sequences, against the same sequences alone.
 #include "src/engine/runner.h"
+#include "src/engine/largest_ids.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

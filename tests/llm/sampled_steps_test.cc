@@ -6,6 +6,7 @@
 #include <deque>
 #include <random>
 
+#include "gabbro/graph/eval.h"
 #include "src/backend/registry.h"
 #include "src/base/error.h"
 #include "src/engine/runner.h"

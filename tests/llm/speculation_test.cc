@@ -10,6 +10,7 @@
 
 #include "gabbro/engine/generate.h"
 #include "src/base/error.h"
+#include "src/engine/tree_runner.h"
 #include "tests/llm/tiny_model.h"
 
 namespace gabbro {
@@ -149,6 +150,7 @@ TEST(Speculation, ATreeIsAsManyTexts) {
     std::vector<int32_t> text;
     for (int i = 0; i < length; ++i) text.push_back((i * 29 + 5) % kVocabulary);
     Runner runner(engine);
+    TreeRunner trees(runner);
     Sequence sequence(engine);
     const auto append = [&](std::span<const int32_t> tokens, Chunk::Rows rows) {
       const Chunk chunk{&sequence, tokens, rows};
@@ -156,10 +158,10 @@ TEST(Speculation, ATreeIsAsManyTexts) {
     };
     append(text, Chunk::Rows::kLast);
     const int32_t root[] = {77};
-    const std::span<const float> got = runner.step_tree(sequence, root, tree, nullptr);
+    const std::span<const float> got = trees.step(sequence, root, tree, nullptr);
     ASSERT_EQ(got.size(), 6u * kVocabulary);
     const std::vector<float> logits(got.begin(), got.end());
-    runner.keep_branch(sequence, root, e);
+    trees.keep_branch(sequence, root, e);
     const int32_t more[] = {5, 6};
     const std::span<const float> after = append(more, Chunk::Rows::kAll);
     const auto expect_same = [&](std::span<const float> actual, std::vector<int32_t> tokens) {
@@ -234,6 +236,7 @@ TEST(Speculation, ATreeFillsTheContextAndNoMore) {
   while (std::ssize(text) < kContext - 3) text.push_back(static_cast<int32_t>(text.size()) * 29 % kVocabulary);
   for (const bool fits : {false, true}) {
     Runner runner(engine);
+    TreeRunner trees(runner);
     Sequence sequence(engine);
     const auto append = [&](std::span<const int32_t> tokens) {
       const Chunk chunk{&sequence, tokens};
@@ -243,17 +246,17 @@ TEST(Speculation, ATreeFillsTheContextAndNoMore) {
     if (!fits) append(std::vector<int32_t>{5});
     const auto held = sequence.tokens().size();
     if (!fits) {
-      EXPECT_THROW(runner.step_tree(sequence, root, tree, nullptr), Error);
+      EXPECT_THROW(trees.step(sequence, root, tree, nullptr), Error);
       EXPECT_EQ(sequence.tokens().size(), held);
       append(root);  // it goes on
       continue;
     }
-    ASSERT_GE(runner.branch_room(), 1);
+    ASSERT_GE(trees.branch_room(), 1);
     const std::vector<float> logits = [&] {
-      const auto got = runner.step_tree(sequence, root, tree, nullptr);
+      const auto got = trees.step(sequence, root, tree, nullptr);
       return std::vector<float>(got.begin(), got.end());
     }();
-    runner.keep_branch(sequence, root, last);
+    trees.keep_branch(sequence, root, last);
     EXPECT_EQ(std::ssize(sequence.tokens()), kContext);
     EXPECT_THROW(append(root), Error);
     Session alone(engine);

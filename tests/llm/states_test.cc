@@ -6,9 +6,10 @@
 #include <deque>
 #include <numeric>
 
+#include "gabbro/engine/session.h"
 #include "src/base/error.h"
 #include "src/engine/model_needs.h"
-#include "src/engine/runner.h"
+#include "src/engine/tree_runner.h"
 
 namespace gabbro {
 namespace {
@@ -104,6 +105,23 @@ TEST_P(States, SessionsTakeTurnsWithOneSlot) {
     }
   }
   EXPECT_EQ(tokens, expected);
+}
+
+// Another text goes on from all of a sequence, or from nothing of it; and nothing is drafted that would be cut.
+TEST_P(States, AreNotCutForAnotherText) {
+  const auto engine = load(1);
+  if (engine->facts().state_bytes == 0) GTEST_SKIP() << "the model has no states";
+  const std::vector<int32_t> prompt = prompt_of(1, 75);
+  Runner runner(engine);
+  Sequence sequence(engine);
+  const Chunk chunk{&sequence, prompt};
+  runner.step(std::span(&chunk, 1));
+  std::vector<int32_t> longer = prompt;
+  longer.push_back(5);
+  EXPECT_EQ(sequence.beginning_of(longer), 75);
+  EXPECT_EQ(sequence.beginning_of(std::span(prompt).first(74)), 0);
+  EXPECT_EQ(runner.draft_room(sequence), 0);
+  EXPECT_EQ(TreeRunner(runner).branch_room(), 0);
 }
 
 TEST_P(States, ACopyGoesOnByItself) {

@@ -1,4 +1,5 @@
 // Pages of texts on disk: another engine takes them over and goes on with the same tokens.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 

@@ -16,7 +16,10 @@
 #include "src/engine/speculation.h"
 #include "src/engine/streaming/device_memory.h"
 #include "src/engine/streaming/placement.h"
+#include "src/engine/traced_pass.h"
+#include "src/models/llm/model.h"
 #include "src/models/llm/model_plan.h"
+#include "src/models/weights/input_squares.h"
 #include "tests/llm/expected_logits.h"
 
 namespace gabbro {
@@ -63,6 +66,7 @@ struct Model {
   }
   std::shared_ptr<Engine> load(uint64_t memory, uint64_t host_memory = 0, int64_t sequences = 1) const {
     LoadOptions options{.threads = 2, .context = 256, .sequences = sequences, .kv_type = kv_type};
+    options.observer = observer;
     options.memory = memory;
     options.host_memory = host_memory;
     return Engine::load(Checkpoint::open(path), options, device);
@@ -76,6 +80,7 @@ struct Model {
   std::string path;
   std::shared_ptr<Device> device;
   DType kv_type = DType::f16;
+  std::shared_ptr<llm::InputSquares> observer{};
 };
 
 // A difference in f32 may round a key or a value of the cache to the next f16.
@@ -397,6 +402,47 @@ TEST_P(Streaming, LeavesFeedForwardBlocksOfFewTokensToTheCpu) {
 }
 
 // From host memory nothing waits on the host: the time of a pass is still that of its copies.
+// An importance matrix is that of the model with all weights on the device, token by token and of a prompt.
+TEST(StreamingObserver, SeesTheInputsOfAllLayers) {
+  Model model(write_model(dense_shape(), "f16"));
+  const auto observed = [&](bool streams) {
+    model.observer = std::make_shared<llm::InputSquares>();
+    const auto engine = streams ? model.streamed() : model.load(0);
+    EXPECT_EQ(engine->facts().streaming.bytes_per_pass > 0, streams);
+    Session session(engine);
+    session.append_all_logits(ids(9));
+    session.append(ids(1));
+    return model.observer->result();
+  };
+  const ImportanceMatrix expected = observed(false), got = observed(true);
+  ASSERT_FALSE(expected.entries.empty());
+  ASSERT_EQ(got.entries.size(), expected.entries.size());
+  for (const auto& [name, entry] : expected.entries) {
+    const auto& other = got.entries.at(name);
+    EXPECT_EQ(other.counts, entry.counts) << name;
+    ASSERT_EQ(other.sums.size(), entry.sums.size()) << name;
+    // Keys and values are rounded to f16 between layers, whose inputs differ by f32 rounding.
+    for (size_t i = 0; i < entry.sums.size(); ++i)
+      ASSERT_NEAR(other.sums[i], entry.sums[i], 1e-3 * (entry.sums[i] + 1)) << name << " " << i;
+  }
+}
+
+TEST(StreamingTrace, IsAnError) {
+  const Model model(write_model(dense_shape(), "q8_0"));
+  EXPECT_THROW(TracedRunner(model.streamed(), {.visit = [](auto&&...) {}}), Error);
+}
+
+// More rows cost next to nothing in a pass that waits for weights, so that drafts are more tokens there.
+TEST(StreamingDrafts, AreLongerAndLookUpTheText) {
+  const Model model(write_model(dense_shape(), "q8_0"));
+  const DraftDefaults streamed = Runner(model.streamed()).draft_defaults(),
+                      resident = Runner(model.load(0)).draft_defaults();
+  EXPECT_GT(streamed.most, resident.most);
+  EXPECT_GT(streamed.pass_cost, resident.pass_cost);
+  EXPECT_TRUE(streamed.lookup);
+  EXPECT_FALSE(resident.lookup);
+}
+
 TEST(StreamingFacts, CountWholePasses) {
   const Model model(write_model(dense_shape(), "q8_0"));
   if (model.device->host_accessible()) GTEST_SKIP() << "the device works in host memory";

@@ -120,6 +120,42 @@ TEST(TextToTextRunner, AnswersSeveralTextsAtOnce) {
   EXPECT_TRUE(std::ranges::equal(logits.subspan(first.size()), second));
 }
 
+// There may be more sequences than the cache has room for: one that lost its text is encoded again.
+TEST(TextToTextRunner, SequencesTakeTurnsInTheCache) {
+  const ExpectedAnswer expected = read_answer(t5_folder("t5"));
+  const auto engine = Engine::load(in_f32(t5_folder("t5")), {.threads = 1, .sequences = 1});
+  Session first(engine), second(engine);
+  std::vector<int32_t> a{best_of(first.append(expected.text))}, b{best_of(second.append(expected.text))};
+  while (a.size() < 6) {
+    a.push_back(best_of(first.append(std::span(&a.back(), 1))));
+    b.push_back(best_of(second.append(std::span(&b.back(), 1))));
+  }
+  EXPECT_EQ(a, std::vector(expected.answer.begin(), expected.answer.begin() + 6));
+  EXPECT_EQ(b, a);
+}
+
+// A text that begins with a former text and its answer is encoded as a whole.
+TEST(TextToTextRunner, NoOtherTextGoesOnFromAnAnswer) {
+  const ExpectedAnswer expected = read_answer(t5_folder("t5"));
+  const auto engine = Engine::load(t5_folder("t5"), {.threads = 1});
+  Runner runner(engine);
+  Sequence sequence(engine);
+  const Chunk text{&sequence, expected.text};
+  runner.step(std::span(&text, 1));
+  std::vector<int32_t> longer = expected.text;
+  longer.push_back(7);
+  EXPECT_EQ(sequence.beginning_of(longer), 0);
+  EXPECT_LE(runner.draft_room(sequence), 0);
+}
+
+TEST(TextToTextFacts, CountTheCacheOfATextAndItsAnswer) {
+  const auto engine = Engine::load(t5_folder("t5"), {.threads = 1, .context = 128, .sequences = 3});
+  const ModelFacts& facts = engine->facts();
+  EXPECT_EQ(engine->kv_bytes_read(10), 10 * facts.kv_bytes_per_token);
+  EXPECT_EQ(facts.state_bytes, static_cast<uint64_t>(facts.context_trained) / 2 * facts.kv_bytes_per_token);
+  EXPECT_EQ(facts.cache_bytes, 3 * (128 * facts.kv_bytes_per_token + facts.state_bytes));
+}
+
 // Steps of one token have one plan until the decoder makes room for more.
 TEST(TextToTextRunner, StepsShareAPlan) {
   const auto device = open_device("auto", {.threads = 1});

@@ -26,7 +26,7 @@ nn::KvCacheConfig cache_config(std::vector<nn::CacheLayer> layers, DType kv_type
   nn::KvCacheConfig config{.slots = size.sequences, .dtype = kv_type};
   for (nn::CacheLayer& layer : layers) {
     nn::PageGroup group{.pages = all};
-    if (layer.kind == nn::CacheKind::kState) continue;
+    if (layer.kind == nn::CacheKind::kState || layer.kind == nn::CacheKind::kText) continue;
     if (layer.window > 0 && window_pages(layer.window, size) < all)
       group = {.pages = window_pages(layer.window, size), .window = layer.window};
     const auto found = std::ranges::find(config.groups, group.window, &nn::PageGroup::window);

@@ -7,6 +7,7 @@
 namespace gabbro {
 
 void StatePool::take(const std::shared_ptr<SequenceState>& state) {
+  if (!has_slots()) return;
   if (state->slot < 0) {
     auto found = std::ranges::find_if(slots_, [](const Slot& slot) { return slot.owner.expired(); });
     if (found == slots_.end()) found = std::ranges::min_element(slots_, {}, &Slot::used);
@@ -18,6 +19,11 @@ void StatePool::take(const std::shared_ptr<SequenceState>& state) {
     *state = {.slot = static_cast<int32_t>(found - slots_.begin())};
   }
   slots_[static_cast<size_t>(state->slot)].used = step_;
+}
+
+Tensor StatePool::upload(Device& device, std::span<const int32_t> slots) const {
+  if (!has_slots()) return {};
+  return device.upload(DType::i32, Shape{std::ssize(slots)}, slots.data());
 }
 
 }  // namespace gabbro

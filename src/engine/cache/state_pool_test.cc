@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "src/backend/registry.h"
 #include "src/base/error.h"
 
 namespace gabbro {
@@ -37,6 +38,29 @@ TEST(StatePool, RefusesMoreSequencesInAStepThanItHasSlots) {
   pool.take(a);
   pool.take(a);
   EXPECT_THROW(pool.take(b), Error);
+}
+
+TEST(StatePool, WithoutSlotsGivesNoneAndLosesNothing) {
+  StatePool pool(0);
+  const auto a = std::make_shared<SequenceState>();
+  pool.begin_step();
+  pool.take(a);
+  EXPECT_EQ(a->slot, -1);
+  EXPECT_FALSE(pool.has_lost(*a, 5));
+  const int32_t slots[] = {-1};
+  EXPECT_FALSE(pool.upload(*open_device("null"), slots).defined());
+}
+
+TEST(StatePool, UploadsTheSlotsOfAStep) {
+  StatePool pool(2);
+  const auto a = std::make_shared<SequenceState>();
+  pool.begin_step();
+  pool.take(a);
+  EXPECT_TRUE(pool.has_lost(*a, 5));
+  a->length = 5;
+  EXPECT_FALSE(pool.has_lost(*a, 5));
+  const int32_t slots[] = {a->slot};
+  EXPECT_EQ(pool.upload(*open_device("null"), slots).shape(), Shape{1});
 }
 
 }  // namespace

@@ -1,17 +1,14 @@
 #include "src/engine/streaming/engine_streaming.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
-#include "src/backend/stream.h"
 #include "src/base/error.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/streaming/device_memory.h"
 #include "src/engine/streaming/host_blocks.h"
 #include "src/engine/streaming/link_probe.h"
 #include "src/engine/streaming/pass_forecast.h"
-#include "src/plan/eval.h"
 
 namespace gabbro::streaming {
 namespace {
@@ -31,11 +28,20 @@ void set_link(const PassForecast& forecast, const Device& device, ModelFacts& fa
 
 }  // namespace
 
-Error does_not_stream(const ModelFacts& facts) {
-  return Error(ErrorCode::kBadInput,
-               fmt::format("models of architecture {} are not streamed: --memory needs all of their weights to fit",
-                           facts.architecture));
+namespace {
+
+// Weights that come and go are used as the files have them.
+void refuse_changed_weights(const Checkpoint& checkpoint, const LoadOptions& options) {
+  if (!options.quantize.empty())
+    throw Error(ErrorCode::kBadInput, fmt::format("{}: weights that are streamed are not quantized", checkpoint.path()),
+                "gabbro convert makes a quantized file, which --memory then streams");
+  if (!options.adapters.empty())
+    throw Error(ErrorCode::kBadInput,
+                fmt::format("{}: adapters are not applied to weights that are streamed", checkpoint.path()),
+                "gabbro convert --lora merges them into a file, which --memory then streams");
 }
+
+}  // namespace
 
 std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const ModelNeeds& needs,
                                           const LoadOptions& options, const std::shared_ptr<Device>& device,
@@ -58,6 +64,7 @@ std::unique_ptr<WeightStream> plan_stream(const Checkpoint& checkpoint, const Mo
   facts.streaming.planned_bytes = placement.device_bytes();
   facts.streaming.resident_bytes = placement.resident_bytes;
   if (!placement.streams()) return nullptr;
+  refuse_changed_weights(checkpoint, options);
   facts.streaming.host_bytes = placement.host_bytes;
   facts.streaming.expert_bytes = placement.expert_bytes();
   facts.streaming.bytes_per_pass = placement.bytes_per_pass;
@@ -88,63 +95,3 @@ void start_stream(WeightStream& stream, ModelFacts& facts) {
 }
 
 }  // namespace gabbro::streaming
-
-namespace gabbro {
-namespace {
-
-Tensor computed(Tensor x, const std::atomic<bool>* cancel) {
-  eval(std::span(&x, 1), cancel);
-  return x;
-}
-
-// Waiting for experts ends with `cancel`, as long as this is there.
-class CancelExperts {
- public:
-  CancelExperts(streaming::WeightStream& stream, const std::atomic<bool>* cancel) : stream_(stream) {
-    stream_.set_cancel(cancel);
-  }
-  ~CancelExperts() { stream_.set_cancel(nullptr); }
-  CancelExperts(const CancelExperts&) = delete;
-  CancelExperts& operator=(const CancelExperts&) = delete;
-
- private:
-  streaming::WeightStream& stream_;
-};
-
-}  // namespace
-
-// A pool keeps memory of activations by size; a prompt's is large, and of as many sizes as prompts have lengths.
-void Engine::State::trim_for(std::span<const llm::Step> parts) {
-  constexpr int64_t kFew = 64;
-  int64_t tokens = 0;
-  for (const llm::Step& part : parts) tokens += part.ids.shape()[0];
-  const int64_t before = std::exchange(pass_tokens, tokens);
-  if (tokens != before && std::max(tokens, before) > kFew && !device->host_accessible())
-    device->trim(abi::MemoryKind::kDevice);
-}
-
-Tensor Engine::State::run_pass(std::span<const llm::Step> parts, const std::atomic<bool>* cancel) {
-  const auto start = std::chrono::steady_clock::now();
-  trim_for(parts);
-  const uint64_t experts_before = stream->facts().experts.bytes;
-  const CancelExperts canceled(*stream, cancel);
-  const uint64_t moved = stream->begin_pass(pass_tokens);
-  std::vector<Tensor> x;  // [T, C] of each part
-  for (const llm::Step& part : parts) x.push_back(computed(model->embed(part), cancel));
-  for (int64_t i = 0; i < model->shape().layers; ++i) {
-    stream->acquire(i, cancel);
-    for (size_t p = 0; p < parts.size(); ++p) x[p] = computed(model->layer(i, x[p], parts[p], *cache), cancel);
-    stream->release(i);
-  }
-  std::erase_if(x, [](const Tensor& rows) { return rows.shape()[0] == 0; });
-  Tensor logits;
-  if (!x.empty()) logits = computed(model->head(x.size() == 1 ? x.front() : concat(x, 0)), cancel);
-  device->state().compute_stream(*device).synchronize();  // a pass is not over when it is enqueued
-  ++streaming_work.passes;
-  const streaming::StreamFacts now = stream->facts();
-  streaming_work.bytes += moved + now.experts.bytes - experts_before;
-  streaming_work.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return logits;
-}
-
-}  // namespace gabbro

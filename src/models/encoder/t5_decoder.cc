@@ -8,7 +8,6 @@
 #include "gabbro/ops/products.h"
 #include "src/base/error.h"
 #include "src/models/encoder/registry.h"
-#include "src/models/kv_cache.h"
 #include "src/plan/eval.h"
 
 namespace gabbro::encoder {
@@ -114,7 +113,7 @@ Tensor with_room(const Tensor& x, const Tensor& like, int64_t more, const Device
 }
 
 // Twice as many tokens.
-void grow(T5State& state, const DevicePointer& device) {
+void grow(nn::EncodedText& state, const DevicePointer& device) {
   const int64_t more = std::max(state.room, kLeastRoom);
   for (std::vector<KvNumbers>* const all : {&state.keys, &state.values}) {
     all->resize(state.text_keys.size());
@@ -137,8 +136,8 @@ Tensor decoded(const KvNumbers& numbers) { return kv_decode(numbers, 2); }
 
 }  // namespace
 
-T5State T5Decoder::begin(const Tensor& states, const std::atomic<bool>* cancel) const {
-  T5State state;
+nn::EncodedText T5Decoder::begin(const Tensor& states, const std::atomic<bool>* cancel) const {
+  nn::EncodedText state;
   for (const Layer& w : layers_) {
     state.text_keys.push_back(kv_encode(by_head(heads((*w.cross.k)(states))), kv_type_));
     state.text_values.push_back(kv_encode(by_head(heads((*w.cross.v)(states))), kv_type_));
@@ -150,9 +149,9 @@ T5State T5Decoder::begin(const Tensor& states, const std::atomic<bool>* cancel) 
   return state;
 }
 
-Tensor T5Decoder::step(T5State& state, int32_t token, const std::atomic<bool>* cancel) const {
+Tensor T5Decoder::step(nn::EncodedText& state, int32_t token, const std::atomic<bool>* cancel) const {
   const DevicePointer device = token_embd_.device();
-  T5State next = state;
+  nn::EncodedText next = state;
   if (next.length == next.room) grow(next, device);
   const int64_t room = next.room, at = next.length;
   std::vector<int32_t> buckets(static_cast<size_t>(room), 0);

@@ -2,33 +2,29 @@
 #pragma once
 
 #include "src/models/encoder/encoder.h"
+#include "src/models/kv_cache.h"
 #include "src/models/weights/checkpoint_weights.h"
 #include "src/ops/kv_type.h"
 
 namespace gabbro::encoder {
 
-// Keys and values of one text and of the tokens so far.
-struct T5State {
-  std::vector<KvNumbers> text_keys, text_values;  // by layer [H, S, D], of the encoder's states
-  std::vector<KvNumbers> keys, values;            // by layer [H, N, D], of tokens; those after `length` are of none
-  int64_t length = 0;                             // tokens
-  int64_t room = 0;                               // N
-};
-
 class T5Decoder {
  public:
   // `config` is the encoder's, with the decoder's number of layers in shape.layers. Asks `weights` for the decoder's
   // tensors; without a head in them it is the token embeddings. `scaled`: the states before it by 1/sqrt(C). `kv_type`:
-  // of the keys and values of a T5State.
+  // of the keys and values of a text.
   T5Decoder(EncoderConfig config, bool scaled, WeightSource& weights, DType kv_type = DType::f32);
+
+  const ModelShape& shape() const { return config_.shape; }
+  DevicePointer device() const { return token_embd_.device(); }
 
   // Logits [T, V] of one text's tokens, after `states` [S, C] of the encoder. ids and positions as make_batch has them.
   Tensor forward(const EncoderBatch& batch, const Tensor& states) const;
 
   // Decoding token by token: the state of a text [S, C] without tokens, and the logits [1, V] after one token more.
   // When `cancel` becomes true: kInterrupted, and the state is as before.
-  T5State begin(const Tensor& states, const std::atomic<bool>* cancel = nullptr) const;
-  Tensor step(T5State& state, int32_t token, const std::atomic<bool>* cancel = nullptr) const;
+  nn::EncodedText begin(const Tensor& states, const std::atomic<bool>* cancel = nullptr) const;
+  Tensor step(nn::EncodedText& state, int32_t token, const std::atomic<bool>* cancel = nullptr) const;
 
  private:
   struct Attention {

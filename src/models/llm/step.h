@@ -1,6 +1,8 @@
 // The input of a forward pass of a language model: the tokens of one step.
 #pragma once
 
+#include <atomic>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +22,15 @@ struct OperationResult {
   Tensor value;           // [T, ...]
 };
 
+// The tokens of a sequence in a step, on the host: for models that compute each sequence by itself.
+struct SequenceTokens {
+  std::span<const int32_t> held;    // before the step
+  std::span<const int32_t> tokens;  // of the step
+  int64_t text_length = 0;          // the first tokens, of both together, that came in one step
+  int64_t wanted = 0;               // of `tokens`: the last ones, whose logits are wanted
+  int64_t slot = -1;                // of the cache's states and texts
+};
+
 // The tokens of one step.
 struct Step {
   Tensor ids;                       // i32 [T]
@@ -30,6 +41,9 @@ struct Step {
   TokenCopies copies{};
   // Gets the results of the layer's operations, in order; null: they are not wanted, and kernels may fuse them.
   std::vector<OperationResult>* operations = nullptr;
+
+  std::vector<SequenceTokens> sequences{};
+  const std::atomic<bool>* cancel = nullptr;  // ends the evaluations within LanguageModel::forward: kInterrupted
 
   // The places in the cache of a group of layers.
   TokenPositions places_in(size_t group) const { return in_group(places, group); }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <thread>
 
 #include "src/text/pipeline/pipeline_worker.h"
@@ -57,7 +58,58 @@ struct MatchChunk {
   std::vector<Match> matches;
   size_t first = 0;  // the first match that counts, and where the search for it began
   size_t start = 0;
+  size_t end = 0;  // of its part of the text; 0: the chunks before have all of it
 };
+
+// The matches that begin in each chunk of a text. Nothing where one is empty: how the search goes on depends on the
+// match before then.
+std::optional<std::vector<MatchChunk>> find_in_chunks(const Regex& regex, std::string_view text, size_t chunks) {
+  std::vector<size_t> begins = chunk_begins(text, chunks);
+  begins.push_back(text.size());
+  std::vector<MatchChunk> found(chunks);
+  std::vector<char> finds_nothing(chunks);
+  run_on_threads(chunks, [&](size_t i) {
+    Regex::Matcher matcher(regex);
+    for (size_t at = begins[i]; at < begins[i + 1] && matcher.find(text, at); at = matcher.end()) {
+      finds_nothing[i] = finds_nothing[i] || matcher.end() == matcher.begin();
+      if (finds_nothing[i] || matcher.begin() >= begins[i + 1]) break;
+      found[i].matches.push_back({matcher.begin(), matcher.end()});
+    }
+  });
+  if (std::find(finds_nothing.begin(), finds_nothing.end(), 1) != finds_nothing.end()) return std::nullopt;
+  return found;
+}
+
+// Each chunk takes over from those before it. Matches in between go to the chunk before. False where one is empty.
+bool join_chunks(const Regex& regex, std::string_view text, std::vector<MatchChunk>& found) {
+  Regex::Matcher matcher(regex);
+  for (MatchChunk& chunk : found) chunk.end = text.size();
+  size_t before = 0;  // the last chunk that counts
+  for (size_t i = 1; i < found.size(); ++i) {
+    std::vector<Match>& last = found[before].matches;
+    size_t at = last.size() > found[before].first ? last.back().end : found[before].start;
+    const std::vector<Match>& own = found[i].matches;
+    const auto ends_at = [&](size_t end) {
+      return std::lower_bound(own.begin(), own.end(), end, [](const Match& m, size_t e) { return m.end < e; });
+    };
+    auto same = ends_at(at);
+    while (same != own.end() && same->end != at && matcher.find(text, at)) {
+      if (matcher.end() == matcher.begin()) return false;
+      last.push_back({matcher.begin(), matcher.end()});
+      at = matcher.end();
+      same = ends_at(at);
+    }
+    if (same == own.end() || same->end != at) {
+      found[i].matches.clear();
+      found[i].end = 0;
+      continue;
+    }
+    found[i].first = static_cast<size_t>(same - own.begin()) + 1;
+    found[i].start = found[before].end = at;
+    before = i;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -107,52 +159,12 @@ bool Pipeline::encode_matches(std::string_view text, bool at_origin, bool plain,
                               std::vector<int32_t>& out) const {
   if (parts_.steps.empty() || !parts_.steps[0]->isolates_matches()) return false;
   const Regex& regex = *parts_.steps[0]->regex();
-  std::vector<size_t> begins = chunk_begins(text, chunks);
-  begins.push_back(text.size());
-  std::vector<MatchChunk> found(chunks);
-  std::vector<char> finds_nothing(chunks);  // an empty match: how the search goes on depends on the match before
-  run_on_threads(chunks, [&](size_t i) {
-    Regex::Matcher matcher(regex);
-    for (size_t at = begins[i]; at < begins[i + 1] && matcher.find(text, at); at = matcher.end()) {
-      finds_nothing[i] = finds_nothing[i] || matcher.end() == matcher.begin();
-      if (finds_nothing[i] || matcher.begin() >= begins[i + 1]) break;
-      found[i].matches.push_back({matcher.begin(), matcher.end()});
-    }
-  });
-  if (std::find(finds_nothing.begin(), finds_nothing.end(), 1) != finds_nothing.end()) return false;
-
-  // Each chunk takes over from those before it. Matches in between go to the chunk before.
-  Regex::Matcher matcher(regex);
-  std::vector<size_t> ends(chunks, text.size());
-  size_t before = 0;  // the last chunk that counts
-  for (size_t i = 1; i < chunks; ++i) {
-    std::vector<Match>& last = found[before].matches;
-    size_t at = last.size() > found[before].first ? last.back().end : found[before].start;
-    const std::vector<Match>& own = found[i].matches;
-    const auto ends_at = [&](size_t end) {
-      return std::lower_bound(own.begin(), own.end(), end, [](const Match& m, size_t e) { return m.end < e; });
-    };
-    auto same = ends_at(at);
-    while (same != own.end() && same->end != at && matcher.find(text, at)) {
-      if (matcher.end() == matcher.begin()) return false;
-      last.push_back({matcher.begin(), matcher.end()});
-      at = matcher.end();
-      same = ends_at(at);
-    }
-    if (same == own.end() || same->end != at) {  // the chunks before have taken all of it
-      found[i].matches.clear();
-      ends[i] = 0;
-      continue;
-    }
-    found[i].first = static_cast<size_t>(same - own.begin()) + 1;
-    found[i].start = ends[before] = at;
-    before = i;
-  }
-
+  std::optional<std::vector<MatchChunk>> found = find_in_chunks(regex, text, chunks);
+  if (!found || !join_chunks(regex, text, *found)) return false;
   std::vector<std::vector<int32_t>> parts(chunks);
   run_on_threads(chunks, [&](size_t i) {
-    const MatchChunk& chunk = found[i];
-    if (ends[i] == 0) return;
+    const MatchChunk& chunk = (*found)[i];
+    if (chunk.end == 0) return;
     auto worker = take_worker();
     worker->begin(plain, parts[i]);
     size_t done = chunk.start;
@@ -164,7 +176,7 @@ bool Pipeline::encode_matches(std::string_view text, bool at_origin, bool plain,
       emit(chunk.matches[m].begin);
       emit(chunk.matches[m].end);
     }
-    emit(ends[i]);
+    emit(chunk.end);
     worker->end();
     workers_.put(std::move(worker));
   });

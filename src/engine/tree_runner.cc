@@ -1,5 +1,7 @@
 // A pass over a tree of tokens. Its branches are sequences that share the pages of the text; a token that several of
 // them have is computed once, and its keys and values are written to each. So attention needs no other mask.
+#include "src/engine/tree_runner.h"
+
 #include <algorithm>
 #include <bit>
 #include <mutex>
@@ -7,8 +9,7 @@
 
 #include "src/base/error.h"
 #include "src/engine/engine_state.h"
-#include "src/engine/runner.h"
-#include "src/engine/token_tree.h"
+#include "src/engine/page_tables.h"
 
 namespace gabbro {
 namespace {
@@ -41,43 +42,44 @@ Tensor upload_list(Device& device, const std::vector<int32_t>& values) {
 
 }  // namespace
 
-int64_t Runner::branch_room() const {
-  Engine::State& shared = *engine_->state_;
+int64_t TreeRunner::branch_room() const {
+  Engine::State& shared = *runner_.engine_->state_;
   const std::lock_guard lock(shared.mutex);
-  if (shared.text_to_text || shared.states || !shared.model->takes_copies()) return 0;
+  if (!shared.loaded.model->takes_copies()) return 0;
   constexpr int64_t kPagesOfABranch = 2;  // a copy of the last one, and the next
-  const PagePool& fewest = *std::ranges::min_element(shared.pools, {}, &PagePool::available);
-  // The sequence itself is a branch, too.
-  return std::max<int64_t>(fewest.available() / kPagesOfABranch - 1, 0);
+  const PagePool& fewest = *std::ranges::min_element(shared.cache.pools, {}, &PagePool::available);
+  // The sequence itself is a branch, too. The others are cut, in the end.
+  return std::clamp<int64_t>(fewest.available() / kPagesOfABranch - 1, 0,
+                             std::max<int64_t>(shared.cache.longest_cut(), 0));
 }
 
-std::span<const float> Runner::step_tree(Sequence& sequence, std::span<const int32_t> tokens, const TokenTree& tree,
-                                         const std::atomic<bool>* cancel) {
+std::span<const float> TreeRunner::step(Sequence& sequence, std::span<const int32_t> tokens, const TokenTree& tree,
+                                        const std::atomic<bool>* cancel) {
   other_branches_.clear();
   paths_.clear();
   for (const int32_t leaf : tree.leaves()) paths_.push_back(tree.path(leaf));
   if (paths_.empty()) paths_.emplace_back();
-  restore(sequence, cancel);
+  runner_.restore(sequence, cancel);
   other_branches_.reserve(paths_.size());
   for (size_t b = 1; b < paths_.size(); ++b) other_branches_.push_back(sequence);
   try {
-    return run_tree(sequence, tokens, tree, cancel);
+    return run(sequence, tokens, tree, cancel);
   } catch (...) {
     other_branches_.clear();
     throw;
   }
 }
 
-std::span<const float> Runner::run_tree(Sequence& sequence, std::span<const int32_t> tokens, const TokenTree& tree,
-                                        const std::atomic<bool>* cancel) {
-  Engine::State& shared = *engine_->state_;
+std::span<const float> TreeRunner::run(Sequence& sequence, std::span<const int32_t> tokens, const TokenTree& tree,
+                                       const std::atomic<bool>* cancel) {
+  Engine::State& shared = *runner_.engine_->state_;
   const std::lock_guard lock(shared.mutex);
-  shared.model->set_rotation(sequence.rotation_);
+  shared.loaded.model->set_rotation(sequence.rotation_);
   std::vector<std::vector<int32_t>> texts;  // of each branch, after what the sequence holds
   for (const std::vector<int32_t>& path : paths_) {
     texts.emplace_back(tokens.begin(), tokens.end());
     for (const int32_t node : path) texts.back().push_back(tree.nodes[static_cast<size_t>(node)].token);
-    check_room(*engine_, std::ssize(sequence.tokens_), texts.back());
+    check_room(*runner_.engine_, std::ssize(sequence.tokens_), texts.back());
   }
   const auto branch = [&](size_t b) -> Sequence& { return b == 0 ? sequence : other_branches_[b - 1]; };
   try {
@@ -86,8 +88,8 @@ std::span<const float> Runner::run_tree(Sequence& sequence, std::span<const int3
     std::vector<const Sequence*> branches;
     for (size_t b = 0; b < texts.size(); ++b) branches.push_back(&branch(b));
     const auto rows = std::ssize(tokens) + std::ssize(tree.nodes);
-    const std::span<const float> logits = host(forward_tree(branches, tokens, tree, cancel), rows, cancel);
-    shared.files.require_unchanged();
+    const std::span<const float> logits = runner_.host(forward(branches, tokens, tree, cancel), rows, cancel);
+    shared.loaded.files.require_unchanged();
     for (size_t b = 0; b < texts.size(); ++b) {
       branch(b).tokens_.insert(branch(b).tokens_.end(), texts[b].begin(), texts[b].end());
       branch(b).computed_ = std::ssize(branch(b).tokens_);
@@ -99,11 +101,11 @@ std::span<const float> Runner::run_tree(Sequence& sequence, std::span<const int3
   }
 }
 
-Tensor Runner::forward_tree(std::span<const Sequence* const> branches, std::span<const int32_t> tokens,
-                            const TokenTree& tree, const std::atomic<bool>* cancel) {
-  Engine::State& shared = *engine_->state_;
-  Device& device = *shared.device;
-  shared.queued = {};
+Tensor TreeRunner::forward(std::span<const Sequence* const> branches, std::span<const int32_t> tokens,
+                           const TokenTree& tree, const std::atomic<bool>* cancel) {
+  Engine::State& shared = *runner_.engine_->state_;
+  Device& device = *shared.loaded.device;
+  shared.plans.queued = {};
   const int64_t before = std::ssize(branches.front()->tokens_), first_node = std::ssize(tokens);
   PlacedValues computed, written;
   for (int64_t i = 0; i < first_node; ++i) computed.add(tokens[static_cast<size_t>(i)], before + i, 0);
@@ -126,7 +128,7 @@ Tensor Runner::forward_tree(std::span<const Sequence* const> branches, std::span
   written.pad(kWrittenMultiple);
   std::vector<int32_t> rows;
   for (int64_t row = 0; row < computed.count(); ++row) rows.push_back(static_cast<int32_t>(row));
-  const std::vector<Tensor> tables = upload_tables(branches, std::bit_ceil(branches.size()));
+  const std::vector<Tensor> tables = upload_tables(device, shared.cache, branches, std::bit_ceil(branches.size()));
   const auto places = [&](const PlacedValues& of) {
     return TokenPositions{.positions = upload_list(device, of.positions),
                           .sequence = upload_list(device, of.sequences),
@@ -138,11 +140,10 @@ Tensor Runner::forward_tree(std::span<const Sequence* const> branches, std::span
                           .page_tables = tables,
                           .output_rows = upload_list(device, rows),
                           .copies = {.rows = upload_list(device, written.values), .places = places(written)}};
-  if (shared.stream != nullptr) return shared.run_pass(std::span(&step, 1), cancel);
-  return run_model(step, cancel);
+  return runner_.pass_.run(std::span(&step, 1), cancel);
 }
 
-void Runner::keep_branch(Sequence& sequence, std::span<const int32_t> tokens, int32_t node) {
+void TreeRunner::keep_branch(Sequence& sequence, std::span<const int32_t> tokens, int32_t node) {
   const int64_t before = std::ssize(sequence.tokens_) - std::ssize(paths_.front()) - std::ssize(tokens);
   int64_t kept = 0;
   for (size_t b = 0; b < paths_.size() && kept == 0; ++b) {
@@ -159,7 +160,7 @@ void Runner::keep_branch(Sequence& sequence, std::span<const int32_t> tokens, in
   }
   sequence.truncate(before + std::ssize(tokens) + kept);
   other_branches_.clear();
-  const std::lock_guard lock(engine_->state_->mutex);
+  const std::lock_guard lock(runner_.engine_->state_->mutex);
   sequence.computed(0);
 }
 

@@ -1,0 +1,33 @@
+// The compiled steps of one token for each sequence, by their number of sequences. Private to src/engine.
+#pragma once
+
+#include <map>
+
+#include "src/engine/cache/engine_cache.h"
+#include "src/engine/decode_step.h"
+#include "src/engine/loaded_model.h"
+
+namespace gabbro {
+
+class DecodePlans {
+ public:
+  DecodePlans(const LoadedModel& loaded, const EngineCache& cache) : loaded_(loaded), cache_(cache) {}
+
+  // The inputs of a step of S sequences.
+  DecodeStep& step(int64_t sequences);
+  // Its plans, traced when they are first wanted: see DecodeStep.
+  Compiled& logits(DecodeStep& step) const;
+  Compiled& greedy(DecodeStep& step) const;
+  Compiled& sampled(DecodeStep& step, bool has_edits) const;
+  // Drops all of them, after a change of what they compute.
+  void clear();
+
+  QueuedStep queued;  // of one of the steps
+
+ private:
+  const LoadedModel& loaded_;
+  const EngineCache& cache_;
+  std::map<int64_t, DecodeStep> steps_;  // by S
+};
+
+}  // namespace gabbro
