@@ -59,8 +59,6 @@ Tensor ForwardPass::run(std::span<const llm::Step> parts, const std::atomic<bool
 }
 
 std::unique_ptr<ModelPass> ForwardPass::traced(const LayerTrace& trace) const {
-  if (!loaded_.model->has_stages())
-    throw bad_input("models of architecture {} have no outputs of single layers", loaded_.facts.architecture);
   return std::make_unique<TracedPass>(loaded_, cache_, evaluate_, trace);
 }
 

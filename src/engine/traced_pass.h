@@ -40,10 +40,10 @@ class TracedPass final : public ModelPass {
 // A runner whose passes are traced.
 class TracedRunner {
  public:
-  // Throws bad_input for encoder-decoders, and for weights that are streamed.
+  // Throws bad_input for weights that are streamed.
   TracedRunner(const std::shared_ptr<Engine>& engine, LayerTrace trace);
 
-  // Appends tokens to a sequence. Throws as Runner::append.
+  // Appends tokens to a sequence. Throws as Runner::append, and bad_input for a model without stages.
   void append(Sequence& sequence, std::span<const int32_t> tokens, const std::atomic<bool>* cancel = nullptr);
 
  private:

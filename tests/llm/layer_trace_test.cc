@@ -71,7 +71,8 @@ TEST(LayerTrace, OfAnEncoderDecoderIsAnError) {
     ADD_FAILURE() << "an encoder-decoder has no stages";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kBadInput);
-    EXPECT_STREQ(error.what(), "models of architecture t5 have no outputs of single layers");
+    EXPECT_STREQ(error.what(),
+                 "a model of this architecture is computed as a whole: it has no outputs of single layers");
   }
 }
 

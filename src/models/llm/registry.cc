@@ -191,12 +191,18 @@ std::string unused_layers(const Checkpoint& checkpoint, const ModelShape& shape)
 
 ModelShape read_shape(const Checkpoint& checkpoint) { return family_of(checkpoint).read_shape(checkpoint); }
 
-// For families without stages, which say so by has_stages().
-Tensor LanguageModel::embed(const Step&) const { throw std::logic_error("the model has no stages"); }
-Tensor LanguageModel::layer(int64_t, const Tensor&, const Step&, const nn::KvCache&) const {
-  throw std::logic_error("the model has no stages");
+namespace {
+
+[[noreturn]] void refuse_stages() {
+  throw bad_input("a model of this architecture is computed as a whole: it has no outputs of single layers");
 }
-Tensor LanguageModel::head(const Tensor&) const { throw std::logic_error("the model has no stages"); }
+
+}  // namespace
+
+// Models without stages have these three; has_stages() says so.
+Tensor LanguageModel::embed(const Step&) const { refuse_stages(); }
+Tensor LanguageModel::layer(int64_t, const Tensor&, const Step&, const nn::KvCache&) const { refuse_stages(); }
+Tensor LanguageModel::head(const Tensor&) const { refuse_stages(); }
 
 void check_adapter(const Adapter& adapter, const Checkpoint& checkpoint) {
   if (!adapter.architecture().empty()) check_adapter(adapter, family_of(checkpoint).architectures);
