@@ -32,7 +32,7 @@ struct ImageArguments {
   std::optional<float> eta;
   int64_t width = 0, height = 0, steps = 20, count = 1, clip_skip = 0;
   float guidance = 7.5f, guidance_rescale = 0;
-  bool metadata = true, preview = false;
+  bool metadata = true, mark = false, preview = false;
 };
 
 PictureRequest request_of(const ImageArguments& o) {
@@ -102,6 +102,14 @@ nlohmann::ordered_json document_of(const PictureRequest& request, const PictureR
            {{"text", result.text_seconds}, {"denoise", result.denoise_seconds}, {"decode", result.decode_seconds}}}};
 }
 
+// IPTC's mark of pictures that a model made (DigitalSourceType), as an XMP packet (ISO 16684-1).
+constexpr const char* kMadeByModel =
+    "<?xpacket begin=\"\xEF\xBB\xBF\" id=\"W5M0MpCehiHzreSzNTczkc9d\"?>"
+    "<x:xmpmeta xmlns:x=\"adobe:ns:meta/\"><rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\">"
+    "<rdf:Description rdf:about=\"\" xmlns:Iptc4xmpExt=\"http://iptc.org/std/Iptc4xmpExt/2008-02-29/\" "
+    "Iptc4xmpExt:DigitalSourceType=\"http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia\"/>"
+    "</rdf:RDF></x:xmpmeta><?xpacket end=\"r\"?>";
+
 uint64_t random_seed() { return std::random_device()(); }
 
 int run(ImageArguments& o) {
@@ -141,6 +149,7 @@ int run(ImageArguments& o) {
     if (o.metadata) {
       result.picture.texts.emplace_back("parameters", pictures::write_picture_text(text_of(o, request, result, facts)));
     }
+    if (o.mark) result.picture.texts.emplace_back(images::kXmpKeyword, kMadeByModel);
     const std::string path = numbered_path(o.out, i + 1, o.count);
     write_output(path, images::encode_png(result.picture));
     pictures_made.push_back(document_of(request, result, path));
@@ -207,6 +216,7 @@ void add_image(Command root) {
   command.option("--embedding", o->embeddings, "A textual inversion, which the prompt calls by name; may be repeated")
       .placeholder("[NAME=]FILE");
   command.flag("--metadata,!--no-metadata", o->metadata, "Write prompt and settings into the file, as A1111 does");
+  command.flag("--mark", o->mark, "Mark the file as made by a model, in the words of IPTC (XMP)");
   command.flag("--preview", o->preview, "Show the picture in the terminal while it is drawn");
   command
       .option("--preview-decoder", o->preview_decoder,

@@ -10,7 +10,9 @@
 
 namespace gabbro::images {
 
-// The bytes of a PNG file. Texts are tEXt chunks where they are Latin-1, and else iTXt; their order stays. Throws
+inline constexpr const char* kXmpKeyword = "XML:com.adobe.xmp";  // of the text that is an XMP packet
+
+// The bytes of a PNG file. Texts are tEXt chunks where they are Latin-1, and else iTXt, as XMP always is. Throws
 // bad_input for a keyword that PNG does not allow (1 to 79 Latin-1 characters), or a picture without pixels.
 std::vector<std::byte> encode_png(const Picture& picture);
 

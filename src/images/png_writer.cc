@@ -76,7 +76,8 @@ std::vector<std::byte> encode_png(const Picture& picture) {
   std::vector<png_text> texts;
   values.reserve(2 * picture.texts.size());
   for (const auto& [keyword, text] : picture.texts) {
-    const std::optional<std::string> key = to_latin1(keyword), latin1 = to_latin1(text);
+    const std::optional<std::string> key = to_latin1(keyword);
+    const std::optional<std::string> latin1 = keyword == kXmpKeyword ? std::nullopt : to_latin1(text);
     if (!key || key->empty() || key->size() > 79) throw bad_input("PNG: the keyword '{}' is not allowed", keyword);
     if (text.find('\0') != text.npos) throw bad_input("PNG: the text '{}' has a byte 0", keyword);
     png_text entry{};

@@ -48,6 +48,9 @@ class Image(TestCase):
             self.assertIn(part, lines[2])
         bare, _ = self.draw("--no-metadata")
         self.assertEqual(text_of(bare), {})
+        marked, _ = self.draw("--no-metadata", "--mark")
+        self.assertEqual([kind for kind, _ in chunks(marked) if kind.endswith("Xt")], ["iTXt"])
+        self.assertIn(b"trainedAlgorithmicMedia", text_of(marked)["XML:com.adobe.xmp"])
         wide, _ = self.draw(prompt="ein Herz 猫")
         self.assertIn("猫".encode(), text_of(wide)["parameters"])
 
