@@ -112,6 +112,20 @@ TEST(Png, refuses_more_than_the_limits) {
   EXPECT_THROW(decode_png(bomb, "a.png"), Error);
 }
 
+// libpng would allocate and clear the two gigabytes that the chunk says that it has.
+TEST(Png, refuses_chunks_that_are_longer_than_the_file) {
+  std::vector<std::byte> file = encode_png(pattern(9, 7, 3));
+  const std::vector<std::byte> chunk = {std::byte{0x7F}, std::byte{0xFF}, std::byte{0xFF}, std::byte{0xF0},
+                                        std::byte{'i'},  std::byte{'C'},  std::byte{'C'},  std::byte{'P'}};
+  file.insert(file.begin() + 33, chunk.begin(), chunk.end());  // after the header
+  try {
+    decode_png(file, "a.png");
+    ADD_FAILURE() << "accepts it";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "a.png: the file is cut off");
+  }
+}
+
 TEST(Png, refuses_texts_that_png_has_not) {
   Picture picture = pattern(2, 2, 3);
   picture.texts = {{"", "a"}};

@@ -88,6 +88,19 @@ void take_texts(PngReader& reader, Picture& picture, const std::string& name, co
   }
 }
 
+// Chunks that are all in the file: libpng allocates what a chunk says that it has.
+void require_whole_chunks(std::span<const std::byte> file, const std::string& name) {
+  constexpr size_t kSignature = 8, kAround = 12;  // length, type and checksum
+  for (size_t at = kSignature;; at += kAround) {
+    if (file.size() - at < kAround) throw bad_input("{}: the file is cut off", name);
+    size_t length = 0;
+    for (size_t i = 0; i < 4; ++i) length = (length << 8) | std::to_integer<size_t>(file[at + i]);
+    if (length > file.size() - at - kAround) throw bad_input("{}: the file is cut off", name);
+    if (std::memcmp(&file[at + 4], "IEND", 4) == 0) return;
+    at += length;
+  }
+}
+
 }  // namespace
 
 bool is_png(std::span<const std::byte> file) {
@@ -96,6 +109,7 @@ bool is_png(std::span<const std::byte> file) {
 
 Picture decode_png(std::span<const std::byte> file, const std::string& name, const PictureLimits& limits) {
   if (!is_png(file)) throw bad_input("{}: is not a PNG file", name);
+  require_whole_chunks(file, name);
   PngReader reader{.rest = file};
   reader.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reader, keep_read_error, ignore_read_warning);
   if (reader.png != nullptr) reader.info = png_create_info_struct(reader.png);
