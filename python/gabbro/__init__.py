@@ -8,9 +8,13 @@
 
 import math as _math
 import os as _os
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from . import _core, backend, llm, nn, optim, server
-from ._core import *  # noqa: F403
+
+if _TYPE_CHECKING:  # mypy takes the first of two definitions
+    from .functions import *  # noqa: F403
+from ._core import *  # type: ignore[assignment]  # noqa: F403
 from ._core import DeviceError as DeviceError
 from ._core import bool_ as bool
 from .airllm import AutoModel
@@ -130,7 +134,7 @@ __all__ = sorted({*__all__, *_functions})
 float, double, half = _core.float32, _core.float64, _core.float16
 long, int, short = _core.int64, _core.int32, _core.int16
 device = Device  # noqa: F405
-Size = tuple
+Size = tuple  # type: ignore[type-arg]
 
 e, pi, inf, nan = _math.e, _math.pi, _math.inf, _math.nan
 newaxis = None

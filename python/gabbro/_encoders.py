@@ -34,10 +34,10 @@ class TextEncoder:
     @property
     def max_seq_length(self) -> int:
         """Tokens that a text may have."""
-        return self.facts["most_tokens"]
+        return int(self.facts["most_tokens"])
 
     def get_sentence_embedding_dimension(self) -> int:
-        return self.facts["dimensions"]
+        return int(self.facts["dimensions"])
 
     def encode(
         self,
@@ -85,9 +85,12 @@ class TextEncoder:
         texts = [sentences] if isinstance(sentences, str) else list(sentences)
         if prompt is None:
             prompt = self._prompt(prompt_name)
-        vectors = self._model.embed(texts, pooling or "", normalize_embeddings, prompt, truncate_dim or 0, batch_size,
-                                    truncate).numpy()
-        return vectors[0] if single else vectors
+        rows = self._model.embed(
+            texts, pooling or "", normalize_embeddings, prompt, truncate_dim or 0, batch_size, truncate
+        )
+        vectors: Any = rows.numpy()
+        result: np.ndarray = vectors[0] if single else vectors
+        return result
 
     def rerank(
         self,

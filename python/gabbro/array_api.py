@@ -14,7 +14,7 @@ from . import _core
 from ._core import *  # noqa: F403
 from ._core import bool_ as bool
 from .data_types import can_cast, finfo, iinfo, isdtype, result_type
-from .functions import argmax, argmin, argsort, count_nonzero
+from .functions import argmax, argmin, argsort, count_nonzero  # type: ignore[assignment]
 from .standard_functions import (
     VERSIONS,
     __array_namespace_info__,
@@ -45,7 +45,7 @@ e, pi, inf, nan = _math.e, _math.pi, _math.inf, _math.nan
 newaxis = None
 
 
-def nonzero(x: Tensor) -> tuple[Tensor, ...]:
+def nonzero(x: Tensor) -> tuple[Tensor, ...]:  # type: ignore[no-redef]
     """The indices of elements that are not 0, a vector for each axis, int64. Evaluates `x`.
 
     >>> gb.array_api.nonzero(gb.tensor([0, 3]))

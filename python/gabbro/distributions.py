@@ -83,9 +83,9 @@ class Normal(Distribution):
             raise ValueError("[Normal] scale is positive")
         super().__init__(self.loc.shape)
 
-    mean = property(lambda self: self.loc)  # type: ignore[assignment]
-    variance = property(lambda self: self.scale * self.scale)  # type: ignore[assignment]
-    stddev = property(lambda self: self.scale)  # type: ignore[assignment]
+    mean = property(lambda self: self.loc)
+    variance = property(lambda self: self.scale * self.scale)
+    stddev = property(lambda self: self.scale)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """loc + scale · noise."""
@@ -95,7 +95,8 @@ class Normal(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the density."""
         distance = value - self.loc
-        return -(distance * distance) / (2 * self.variance) - _core.log(self.scale) - math.log(math.sqrt(2 * math.pi))
+        spread: Tensor = 2 * self.variance
+        return -(distance * distance) / spread - _core.log(self.scale) - math.log(math.sqrt(2 * math.pi))
 
     def entropy(self) -> Tensor:
         """½ + ½ log(2π) + log(scale)."""
@@ -117,8 +118,8 @@ class Uniform(Distribution):
             raise ValueError("[Uniform] low is below high")
         super().__init__(self.low.shape)
 
-    mean = property(lambda self: (self.high + self.low) / 2)  # type: ignore[assignment]
-    variance = property(lambda self: (self.high - self.low) ** 2 / 12)  # type: ignore[assignment]
+    mean = property(lambda self: (self.high + self.low) / 2)
+    variance = property(lambda self: (self.high - self.low) ** 2 / 12)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """low + (high - low) · noise."""
@@ -146,8 +147,8 @@ class Exponential(Distribution):
             raise ValueError("[Exponential] rate is positive")
         super().__init__(self.rate.shape)
 
-    mean = property(lambda self: 1 / self.rate)  # type: ignore[assignment]
-    variance = property(lambda self: self.rate**-2)  # type: ignore[assignment]
+    mean = property(lambda self: 1 / self.rate)
+    variance = property(lambda self: self.rate**-2)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         """-log(1 - noise) / rate."""
@@ -191,8 +192,8 @@ class Bernoulli(Distribution):
             self.probs = _core.sigmoid(self.logits)
         super().__init__(self.probs.shape)
 
-    mean = property(lambda self: self.probs)  # type: ignore[assignment]
-    variance = property(lambda self: self.probs * (1 - self.probs))  # type: ignore[assignment]
+    mean = property(lambda self: self.probs)
+    variance = property(lambda self: self.probs * (1 - self.probs))
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
         """0 and 1."""

@@ -64,7 +64,10 @@ class _Storage:
 
 
 # Python's pickler: that of C looks for the names of classes in modules that need not be there.
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
+_Base: Any = vars(pickle)["_Pickler"]
+
+
+class _Pickler(_Base):  # type: ignore[misc]
     def __init__(self, file: Any, write: Callable[[str, bytes], None]) -> None:
         super().__init__(file, protocol=2)
         self._put = write

@@ -3,8 +3,14 @@
 PyTorch's results are recorded (torch_names/run.py --record); where they differ by intention, the reason is named.
 """
 
+import inspect
+from pathlib import Path
+
 import pytest
 
+import gabbro as gb
+from gabbro import functions
+from gabbro.functions import attach
 from torch_names import cases, recorded
 from torch_names.sides import Library, difference
 
@@ -49,3 +55,17 @@ def test_recorded_results_are_those_of_pytorch(results):
     side = Library("torch")
     for line in list(cases.lines())[::10]:
         assert difference(side.run(line), results[line]) is None, line
+
+
+def test_the_stubs_have_each_method():
+    stubs = (Path(__file__).parents[1] / "stubs.pattern").read_text(encoding="utf-8")
+    names = {name for names in attach.METHODS.values() for name in names} | set(attach.OTHER_NAMES) - {"mT"}
+    names |= {name for name in vars(gb.Tensor) if name.endswith("_") and not name.startswith("_")} - {"requires_grad_"}
+    assert [name for name in sorted(names) if f"gabbro._core.Tensor.{name}$:" not in stubs] == []
+
+
+def test_signatures_can_be_read():
+    for name in functions.__all__:
+        value = getattr(gb, name)
+        if inspect.isfunction(value):
+            assert "args" not in inspect.signature(value).parameters or name in ("flip", "permute"), name

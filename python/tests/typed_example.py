@@ -56,7 +56,13 @@ def main() -> None:
     assert_type(y == 3, gb.Tensor)
     assert_type(y.shape, tuple[int, ...])
     assert_type(y.dtype, gb.DType)
-    assert_type(gb.topk(y, 1, axis=0), tuple[gb.Tensor, gb.Tensor])
+    assert_type(gb.topk(y, 1, axis=0).indices, gb.Tensor)
+    assert_type(gb.zeros(2, 3).float().view(-1).add_(1).unsqueeze(0).to("cpu", gb.float16), gb.Tensor)
+    assert_type(gb.cat([y, y], dim=1).masked_fill(gb.zeros(1, dtype=gb.bool), 0.0), gb.Tensor)
+    assert_type(y.numel() + y.dim(), int)
+    assert_type(gb.nn.Linear(2, 2).half().in_features, int)
+    for batch, labels in gb.utils.data.DataLoader(gb.utils.data.TensorDataset(x, x[:, 0]), batch_size=1):
+        print(batch, labels, gb.nn.functional.cross_entropy(batch, labels.long(), reduction="sum"))
     for row in x:
         print(row.item(), float(row), gb.zeros(3, dtype="float16", device=x.device))
     step = gb.compile(standardized)

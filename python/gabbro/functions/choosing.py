@@ -76,7 +76,7 @@ def _scattered(op: str, function: Any, input: Tensor, dim: int, index: Any, src:
     _within(op, input, at, index)
     values = _source(op, src, index, input)
     part = _cut(input, at, index.shape)
-    changed = function(part, index, values, at)
+    changed: Tensor = function(part, index, values, at)
     if part is input:
         return changed
     place = tuple(slice(None) if axis == at else slice(0, length) for axis, length in enumerate(index.shape))

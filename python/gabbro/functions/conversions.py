@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 from .. import _core
@@ -24,7 +25,7 @@ _DTYPES = {name: dtype for dtype, name in _TYPES.items()}
 
 
 def _is_dtype(value: Any) -> bool:
-    return isinstance(value, (DType, type)) or hasattr(value, "itemsize")
+    return isinstance(value, (DType, builtins.type)) or hasattr(value, "itemsize")
 
 
 def to(

@@ -121,7 +121,8 @@ def addcmul(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> T
     >>> gb.addcmul(gb.tensor([1.0]), gb.tensor([2.0]), gb.tensor([3.0]), value=0.5)
     tensor([4.])
     """
-    return input + _scaled(tensor1 * tensor2, value)
+    product: Tensor = _scaled(tensor1 * tensor2, value)
+    return input + product
 
 
 def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> Tensor:
@@ -130,7 +131,8 @@ def addcdiv(input: Tensor, tensor1: Any, tensor2: Any, *, value: float = 1) -> T
     >>> gb.addcdiv(gb.tensor([1.0]), gb.tensor([6.0]), gb.tensor([3.0]), value=0.5)
     tensor([2.])
     """
-    return input + _scaled(tensor1 / tensor2, value)
+    quotient: Tensor = _scaled(tensor1 / tensor2, value)
+    return input + quotient
 
 
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
@@ -142,7 +144,8 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
     difference = end - input
     if isinstance(weight, Tensor):
         return _core.where(_core.abs(weight) < 0.5, input + weight * difference, end - difference * (1 - weight))
-    return input + weight * difference if builtins.abs(weight) < 0.5 else end - difference * (1 - weight)
+    share = float(weight)
+    return input + difference * share if builtins.abs(share) < 0.5 else end - difference * (1 - share)
 
 
 def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:

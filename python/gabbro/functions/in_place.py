@@ -146,7 +146,7 @@ def in_place(name: str) -> Callable[..., Tensor]:
     changed.__doc__ = f"`{name}` in place: the tensor itself with the result's elements."
     changed.__module__ = __name__
     changed.__annotations__ = {}
-    del changed.__wrapped__  # type: ignore[attr-defined]
+    del changed.__wrapped__
     with contextlib.suppress(ValueError):  # of a function of C++
         changed.__signature__ = inspect.signature(method)  # type: ignore[attr-defined]
     return changed

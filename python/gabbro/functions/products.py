@@ -52,7 +52,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     return _core.tensordot(input, other, axes=([-1], [-1]))
 
 
-def _sum(scale: Any, x: Tensor) -> Any:
+def _sum(scale: float, x: Tensor) -> Tensor:
     return x if scale == 1 else x * scale
 
 

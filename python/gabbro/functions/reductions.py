@@ -261,7 +261,8 @@ def _spread(
             raise TypeError(f"[{op}] unbiased and axis exclude each other: correction=1")
         axes = None if axis is ABSENT else axis
         by = 0.0 if correction is ABSENT else correction
-        return function(input, axes, correction=by, keepdims=False if keepdims is ABSENT else keepdims)
+        standard: Tensor = function(input, axes, correction=by, keepdims=False if keepdims is ABSENT else keepdims)
+        return standard
     if isinstance(dim, bool):  # std(x, False)
         if unbiased is not ABSENT:
             raise TypeError(f"[{op}] dim is an integer or a tuple of integers, not {dim!r}")
@@ -274,7 +275,8 @@ def _spread(
         correction = int(unbiased)
     axes, kept = axes_of(op, dim, keepdim, ABSENT, keepdims)
     by = 1.0 if correction is ABSENT or correction is None else float(correction)
-    return function(input, axes, correction=by, keepdims=kept)
+    result: Tensor = function(input, axes, correction=by, keepdims=kept)
+    return result
 
 
 def var(

@@ -346,7 +346,8 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
     else:
         ends = [int(n) for n in indices_or_sections]
     front: tuple[Any, ...] = (slice(None),) * at
-    return tuple(input[(*front, slice(a, b))] for a, b in zip([0, *ends], [*ends, None], strict=True))
+    places = [(*front, slice(a, b)) for a, b in zip([0, *ends], [*ends, None], strict=True)]
+    return tuple(input[place] for place in places)
 
 
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:

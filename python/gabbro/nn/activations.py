@@ -23,7 +23,7 @@ class ReLU(_core.ReLU):
     tensor([0., 2.])
     """
 
-    inplace = False
+    inplace: bool = False  # type: ignore[override]
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class ReLU(_core.ReLU):
 class ReLU6(_core.ReLU6):
     """min(max(x, 0), 6)."""
 
-    inplace = False
+    inplace: bool = False  # type: ignore[override]
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ class ReLU6(_core.ReLU6):
 class SELU(_core.SELU):
     """The scaled exponential linear unit (Klambauer et al. 2017)."""
 
-    inplace = False
+    inplace: bool = False  # type: ignore[override]
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class SELU(_core.SELU):
 class SiLU(_core.SiLU):
     """x · sigmoid(x)."""
 
-    inplace = False
+    inplace: bool = False  # type: ignore[override]
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ class SiLU(_core.SiLU):
 class Mish(_core.Mish):
     """x · tanh(softplus(x))."""
 
-    inplace = False
+    inplace: bool = False  # type: ignore[override]
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class Mish(_core.Mish):
 class Hardsigmoid(_core.Hardsigmoid):
     """min(max(x + 3, 0), 6) / 6."""
 
-    inplace = False
+    inplace: bool = False  # type: ignore[override]
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Hardsigmoid(_core.Hardsigmoid):
 class Hardswish(_core.Hardswish):
     """x · hardsigmoid(x)."""
 
-    inplace = False
+    inplace: bool = False  # type: ignore[override]
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class Hardswish(_core.Hardswish):
 class LeakyReLU(_core.LeakyReLU):
     """x where it is positive, else negative_slope · x."""
 
-    inplace = False
+    inplace: bool = False  # type: ignore[override]
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__(negative_slope)
@@ -135,7 +135,7 @@ class LeakyReLU(_core.LeakyReLU):
 class ELU(_core.ELU):
     """x where it is positive, else alpha · (exp(x) - 1)."""
 
-    inplace = False
+    inplace: bool = False  # type: ignore[override]
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(alpha)
@@ -149,7 +149,7 @@ class ELU(_core.ELU):
 class CELU(_core.CELU):
     """max(0, x) + min(0, alpha · (exp(x / alpha) - 1))."""
 
-    inplace = False
+    inplace: bool = False  # type: ignore[override]
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(alpha)
@@ -163,7 +163,7 @@ class CELU(_core.CELU):
 class Hardtanh(_core.Hardtanh):
     """x held within [min_val, max_val]."""
 
-    inplace = False
+    inplace: bool = False  # type: ignore[override]
 
     def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
         super().__init__(min_val, max_val)

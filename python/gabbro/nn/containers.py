@@ -29,10 +29,10 @@ class Sequential(Module):
             for name, module in modules[0].items():
                 self.add_module(name, module)
             return
-        for module in modules:
-            if not isinstance(module, Module):
-                raise TypeError(f"[sequential] expected a Module, got {module!r}")
-            self.append(module)
+        for given in modules:
+            if not isinstance(given, Module):
+                raise TypeError(f"[sequential] expected a Module, got {given!r}")
+            self.append(given)
 
     def append(self, module: Module) -> Sequential:
         """Adds a module at the end."""

@@ -69,7 +69,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
         per_group = tensor.shape[0] // groups
         for group in range(groups):
             for channel in range(min(per_group, tensor.shape[1])):
-                tensor[(group * per_group + channel, channel, *center)] = 1
+                place = (group * per_group + channel, channel, *center)
+                tensor[place] = 1
     return tensor
 
 

@@ -392,4 +392,4 @@ def from_pretrained(
     return made
 
 
-_core.Embedding.from_pretrained = classmethod(from_pretrained)  # type: ignore[attr-defined]
+setattr(_core.Embedding, "from_pretrained", classmethod(from_pretrained))  # noqa: B010

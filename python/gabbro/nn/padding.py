@@ -68,7 +68,8 @@ def _wrapped(x: Tensor, widths: list[tuple[int, int]]) -> Tensor:
         if before > length or after > length:
             raise ValueError(f"[pad] circular padding by {before} and {after} is larger than the axis, {length}")
         front: tuple[Any, ...] = (slice(None),) * axis
-        parts = [x[(*front, slice(length - before, length))], x, x[(*front, slice(0, after))]]
+        last, first = (*front, slice(length - before, length)), (*front, slice(0, after))
+        parts = [x[last], x, x[first]]
         if before or after:
             x = _core.concat([part for part in parts if part.shape[axis]], axis)
     return x

@@ -30,7 +30,8 @@ def _adaptive(x: Tensor, axis: int, size: int, reduce: Any) -> Tensor:
         result: Tensor = reduce(_core.reshape(x, shape), axis + 1)
         return result
     front: tuple[Any, ...] = (slice(None),) * axis
-    return _core.stack([reduce(x[(*front, slice(a, b))], axis) for a, b in _bounds(length, size)], axis)
+    windows = [(*front, slice(a, b)) for a, b in _bounds(length, size)]
+    return _core.stack([reduce(x[window], axis) for window in windows], axis)
 
 
 def _adaptive_pool(op: str, x: Tensor, output_size: Any, count: int, reduce: Any) -> Tensor:

@@ -133,6 +133,6 @@ class FormulaOptimizer(Optimizer):
         raise NotImplementedError
 
     @staticmethod
-    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Tensor:
+    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Any:
         """The parameter's next value; changes the states."""
         raise NotImplementedError

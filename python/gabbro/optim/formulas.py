@@ -13,7 +13,7 @@ from .optimizers import Parameters, speed_options
 
 
 def _decayed(p: Tensor, g: Tensor, group: dict[str, Any]) -> Tensor:
-    decay = group["weight_decay"]
+    decay: float = group["weight_decay"]
     return g + decay * p if decay else g
 
 
@@ -49,7 +49,7 @@ class Adadelta(FormulaOptimizer):
         return {"step": 0, "square_avg": _core.zeros_like(p), "acc_delta": _core.zeros_like(p)}
 
     @staticmethod
-    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Tensor:
+    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Any:
         g, rho, eps = _decayed(p, g, group), group["rho"], group["eps"]
         state["step"] += 1
         state["square_avg"] = state["square_avg"] * rho + g * g * (1 - rho)
@@ -83,7 +83,7 @@ class Adamax(FormulaOptimizer):
         return {"step": 0, "exp_avg": _core.zeros_like(p), "exp_inf": _core.zeros_like(p)}
 
     @staticmethod
-    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Tensor:
+    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Any:
         g, (beta1, beta2) = _decayed(p, g, group), group["betas"]
         state["step"] += 1
         state["exp_avg"] = state["exp_avg"] + (g - state["exp_avg"]) * (1 - beta1)
@@ -132,7 +132,7 @@ class NAdam(FormulaOptimizer):
         return {"step": 0, "mu_product": 1.0, "exp_avg": _core.zeros_like(p), "exp_avg_sq": _core.zeros_like(p)}
 
     @staticmethod
-    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Tensor:
+    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Any:
         p, g = _with_decay(p, g, group)
         (beta1, beta2), lr = group["betas"], group["lr"]
         _moments(g, group["betas"], state)
@@ -171,7 +171,7 @@ class RAdam(FormulaOptimizer):
         return {"step": 0, "exp_avg": _core.zeros_like(p), "exp_avg_sq": _core.zeros_like(p)}
 
     @staticmethod
-    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Tensor:
+    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Any:
         p, g = _with_decay(p, g, group)
         (beta1, beta2), lr = group["betas"], group["lr"]
         _moments(g, group["betas"], state)
@@ -214,7 +214,7 @@ class ASGD(FormulaOptimizer):
         return {"step": 0, "eta": group["lr"], "mu": 1.0, "ax": _core.zeros_like(p)}
 
     @staticmethod
-    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Tensor:
+    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Any:
         g = _decayed(p, g, group)
         state["step"] += 1
         p = p * (1 - group["lambd"] * state["eta"]) - state["eta"] * g
@@ -250,7 +250,7 @@ class Rprop(FormulaOptimizer):
         return {"step": 0, "prev": _core.zeros_like(p), "step_size": sizes}
 
     @staticmethod
-    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Tensor:
+    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Any:
         (smaller, larger), (least, most) = group["etas"], group["step_sizes"]
         state["step"] += 1
         sign = g * state["prev"]
@@ -292,7 +292,7 @@ class Adafactor(FormulaOptimizer):
         return {"step": 0, "row_var": _core.zeros(rows, **options), "col_var": _core.zeros(columns, **options)}
 
     @staticmethod
-    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Tensor:
+    def _moved(p: Tensor, g: Tensor, group: dict[str, Any], state: State) -> Any:
         first, second = group["eps"]
         least = finfo(p.dtype).eps if first is None else first
         state["step"] += 1

@@ -91,12 +91,13 @@ class LBFGS(FormulaOptimizer):
         """-H · gradient, by the two loops."""
         memory = self._memory
         changes, steps, shares = memory["old_dirs"], memory["old_stps"], memory["ro"]
-        q, alphas = -gradient, []
+        q: Tensor = -gradient
+        alphas: list[float] = []
         for change, step, share in reversed(list(zip(changes, steps, shares, strict=True))):
             alpha = float(_core.sum(step * q)) * share
             alphas.append(alpha)
             q = q - alpha * change
-        r = q * memory["H_diag"]
+        r: Tensor = q * memory["H_diag"]
         for change, step, share, alpha in zip(changes, steps, shares, reversed(alphas), strict=True):
             beta = float(_core.sum(change * r)) * share
             r = r + step * (alpha - beta)

@@ -169,7 +169,8 @@ class Optimizer:
         self._optimizer.load_state_dict(tensors)
 
     def __tensors__(self) -> list[Tensor]:
-        return self._optimizer.__tensors__()
+        tensors: list[Tensor] = self._optimizer.__tensors__()
+        return tensors
 
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
         """Moves the parameters by their gradients, and computes them.

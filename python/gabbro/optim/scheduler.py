@@ -50,7 +50,7 @@ class LRScheduler:
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"[lr_scheduler] a {type(optimizer).__name__} is not an optimizer")
         if isinstance(rate, int) and not isinstance(rate, bool):
-            rate, last_epoch = None, rate
+            last_epoch, rate = rate, None
         if rate is not None and not callable(rate):
             raise TypeError(f"[lr_scheduler] {rate!r} is not a function of a rate and a step")
         if rate is not None:

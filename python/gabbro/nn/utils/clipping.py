@@ -56,7 +56,7 @@ def clip_grad_norm_(
     listed = _list(parameters)
     with_gradient = [parameter for parameter in listed if parameter.grad is not None]
     if error_if_nonfinite and with_gradient:
-        before = [(parameter.grad, parameter.grad.detach()) for parameter in with_gradient]
+        before = [(p.grad, p.grad.detach()) for p in with_gradient if p.grad is not None]
         norm = _core._clip_grad_norm(with_gradient, max_norm, norm_type)
         if not math.isfinite(norm.item()):
             for gradient, value in before:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 from ...functions.random import Generator, randint
 from .collate import default_collate, default_convert
@@ -113,10 +113,11 @@ class DataLoader:
             sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
         self.sampler: Any = sampler
         if batch_size is not None and batch_sampler is None and not is_iterable:
-            batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
+            batch_sampler = BatchSampler(cast(Any, sampler), batch_size, drop_last)
         elif is_iterable and batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
             raise ValueError(f"[DataLoader] batch_size is an integer from 1 on, not {batch_size!r}")
-        self.batch_size, self.batch_sampler = batch_size, batch_sampler
+        self.batch_size = batch_size
+        self.batch_sampler: Any = batch_sampler
         by_batch = batch_sampler is not None or (is_iterable and batch_size is not None)
         self.collate_fn = collate_fn or (default_collate if by_batch else default_convert)
         self._by_batch = by_batch
@@ -172,7 +173,7 @@ class DataLoader:
             if self.batch_size is None:
                 return count
             return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
-        return len(self.batch_sampler if self._by_batch else self.sampler)  # type: ignore[arg-type]
+        return len(self.batch_sampler if self._by_batch else self.sampler)
 
     def __del__(self) -> None:
         workers = getattr(self, "_workers", None)

@@ -99,7 +99,8 @@ class Workers:
     """The processes of a DataLoader."""
 
     def __init__(self, count: int, fetcher: Fetcher, init: Any, seed: int, context: Any) -> None:
-        self._context = multiprocessing.get_context(context) if isinstance(context, str) or context is None else context
+        named = isinstance(context, str) or context is None
+        self._context: Any = multiprocessing.get_context(context) if named else context
         self.results = self._context.Queue()
         self.tasks = [self._context.Queue() for _ in range(count)]
         self.processes = []
