@@ -316,7 +316,7 @@ def rad2deg(input: Tensor) -> Tensor:
 
 
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """To the nearest whole number, or with so many decimals; halves to the even one.
+    """To the nearest whole number, or with a number of decimals; ties go to the even one.
 
     >>> gb.round(gb.tensor([1.234]), decimals=1)
     tensor([1.2])

@@ -313,7 +313,7 @@ def split(
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most so many pieces of one length along an axis; the last may be smaller.
+    """At most `chunks` pieces of one length along an axis; the last may be smaller.
 
     >>> gb.chunk(gb.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
@@ -330,7 +330,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """So many pieces of nearly one length along an axis, or pieces that begin at indices.
+    """Pieces of nearly one length along an axis, or pieces that begin at indices.
 
     >>> [len(part) for part in gb.tensor_split(gb.arange(5), 2)]
     [3, 2]
@@ -500,7 +500,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
-    """Turned by k · 90 degrees in the plane of two axes.
+    """Rotated by k · 90 degrees in the plane of two axes.
 
     >>> gb.rot90(gb.tensor([[1, 2], [3, 4]]))
     tensor([[2, 4],
@@ -511,8 +511,8 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         return +input
     if k % 4 == 2:
         return _core.flip(input, (first, second))
-    turned = _core.swapaxes(input, first, second)
-    return _core.flip(turned, first if k % 4 == 1 else second)
+    swapped = _core.swapaxes(input, first, second)
+    return _core.flip(swapped, first if k % 4 == 1 else second)
 
 
 def atleast_1d(input: Tensor) -> Tensor:

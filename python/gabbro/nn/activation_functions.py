@@ -68,7 +68,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """x moved by lambd towards 0, and 0 within it."""
+    """x moved by lambd toward 0, and 0 within it."""
     if lambd < 0:
         raise ValueError(f"[softshrink] lambd is not negative: {lambd}")
     return _core.where(input > lambd, input - lambd, _core.where(input < -lambd, input + lambd, input * 0.0))

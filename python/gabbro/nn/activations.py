@@ -221,7 +221,7 @@ class Hardshrink(_Function):
 
 
 class Softshrink(_Function):
-    """x moved by lambd towards 0."""
+    """x moved by lambd toward 0."""
 
     _names = ("lambd",)
 

@@ -93,7 +93,7 @@ def instance_norm(
 ) -> Tensor:
     """Each channel of each item with mean 0 and variance 1, times the weight, plus the bias (Ulyanov et al. 2016).
 
-    With running moments and `use_input_stats` these move towards the means of the batch; without `use_input_stats` they
+    With running moments and `use_input_stats` these move toward the means of the batch; without `use_input_stats` they
     are the moments.
     """
     if input.ndim < 3:
@@ -146,7 +146,7 @@ def batch_norm(
 ) -> Tensor:
     """Each channel with mean 0 and variance 1 over the batch, times the weight, plus the bias (Ioffe and Szegedy 2015).
 
-    In training the running moments, which may be missing, move towards those of the batch.
+    In training the running moments, which may be missing, move toward those of the batch.
     """
     if running_mean is None or running_var is None:
         if not training or running_mean is not running_var:

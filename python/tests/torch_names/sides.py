@@ -18,17 +18,17 @@ def positive(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     return (np.abs(numbers(shape, seed)) * 0.4 + 0.05).astype(np.float32)  # below 0.9
 
 
-# What lines are about, by name; of floats those whose gradients are compared.
+# Inputs by their names; gradients are compared by those of floats.
 ARRAYS = {
     "X": numbers((3, 4)), "Y": numbers((3, 4), 2), "CUBE": numbers((2, 3, 4), 4), "SQUARE": numbers((3, 3), 3),
     "V": numbers((4,), 5), "U": numbers((4,), 6), "V3": numbers((3,), 7), "P": positive((3, 4)), "S": numbers((), 8),
     "LINE": numbers((2, 4, 7), 9), "IMAGE": numbers((2, 4, 6, 5), 10), "VOLUME": numbers((1, 2, 4, 5, 4), 11),
     "ONE": numbers((1, 3, 1), 12), "E": numbers((0, 4), 13), "D": numbers((3, 4), 14).astype(np.float64),
-    "Q": numbers((2, 2, 5, 4), 15), "K": numbers((2, 2, 3, 4), 16), 
+    "Q": numbers((2, 2, 5, 4), 15), "K": numbers((2, 2, 3, 4), 16),
     "SPECIAL": np.array([np.nan, np.inf, -np.inf, 1.5], "f4"),
     "B": numbers((2, 4, 3), 17),
     "IDS": np.array([[0, 2, 1], [1, 1, 0]]), "I": np.array([2, 0, 1]), "N": np.array([[6, 5, 3], [1, 0, -7]]),
-    "COL": np.array([[1, 0, 3, 2], [0, 0, 1, 1]]), "C": np.array([1, 0, 3]), 
+    "COL": np.array([[1, 0, 3, 2], [0, 0, 1, 1]]), "C": np.array([1, 0, 3]),
     "FLAGS": np.array([[True, False, True, True]] * 3),
     "M": np.array([[1, 2, 2], [3, 2, 1]], np.int32), "SIGNS": np.array([1.0, -1.0, 1.0], "f4"),
     "W4": positive((4,), 20), "W34": positive((3, 4), 21),
