@@ -263,7 +263,8 @@ True
 gabbro.Device('cpu')
 )");
   device_class
-      .def(nb::new_([](const std::string& name, int threads) { return DeviceObject{open_named(own_name(name), threads)}; }),
+      .def(nb::new_(
+               [](const std::string& name, int threads) { return DeviceObject{open_named(own_name(name), threads)}; }),
            nb::arg("name"), nb::arg("threads") = 0)
       .def_prop_ro(
           "name", [](const DeviceObject& d) { return d.device->facts().id; }, "Its name, such as 'rocm:0'.")

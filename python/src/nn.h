@@ -57,9 +57,9 @@ void set_member(nb::handle module, const char* name, Tensor& place, nb::handle v
 
 // nn_ties.cc: members of C++ layers for which a Parameter was assigned.
 void tie(nb::handle module, const std::string& name, Tensor& member, nb::handle parameter);
-void read_ties(nn::Module& module);                    // before the module computes
+void read_ties(nn::Module& module);                     // before the module computes
 std::shared_ptr<Tensor> tied_to(const Tensor& member);  // null where it is not tied
-nb::dict ties_of(nb::handle module);                   // the parameters by their names
+nb::dict ties_of(nb::handle module);                    // the parameters by their names
 // Values under their names, as Python has them and as src/nn does.
 nb::dict dict_of(const nn::StateDict& state);
 nn::StateDict state_of(const nb::dict& state);
@@ -71,9 +71,7 @@ template <class M, class Class>
 void tensor_member(Class& layer, const char* name, Tensor M::*member, bool optional = false) {
   layer.def_prop_rw(
       name, [member](nb::handle self) { return place_object(self, nb::cast<M&>(self).*member); },
-      [member, name](nb::handle self, nb::handle value) {
-        set_member(self, name, nb::cast<M&>(self).*member, value);
-      },
+      [member, name](nb::handle self, nb::handle value) { set_member(self, name, nb::cast<M&>(self).*member, value); },
       nb::arg("value").none(),
       nb::for_getter(nb::sig(fmt::format("def {}(self) -> Tensor{}", name, optional ? " | None" : "").c_str())),
       nb::for_setter(

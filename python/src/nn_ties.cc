@@ -1,5 +1,5 @@
-// Parameters that were assigned to members of C++ layers: head.weight = embedding.weight. The layer's member is given the
-// parameter's value, which is a leaf with one gradient, before each call.
+// Parameters that were assigned to members of C++ layers: head.weight = embedding.weight. The layer's member is given
+// the parameter's value, which is a leaf with one gradient, before each call.
 #include <unordered_map>
 
 #include "python/src/nn.h"

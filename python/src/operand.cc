@@ -119,7 +119,8 @@ Tensor operand(const char* op, nb::handle object, const Tensor& like) {
                                                      : Number(integers(op, "a number", object)[0]);
   if (PyErr_Occurred() != nullptr) throw nb::python_error();  // an int that no double holds
   // An int makes int64 of bool, the default integer of Python's interface.
-  const DType dtype = like.dtype() == DType::boolean && number.is_integer() ? DType::i64 : promote(like.dtype(), number);
+  const DType dtype =
+      like.dtype() == DType::boolean && number.is_integer() ? DType::i64 : promote(like.dtype(), number);
   if (!real && !holds(dtype, number.integer())) {
     throw bad_input("[{}] {} does not fit in {} (the other operand has shape {})", op, nb::str(object).c_str(),
                     dtype_public_name(dtype), like.shape().to_string());
