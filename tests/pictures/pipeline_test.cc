@@ -111,7 +111,10 @@ TEST(Pictures, equal_those_of_diffusers) {
       {"unipc", R"("UniPCMultistepScheduler")"},
       {"lcm", R"("LCMScheduler")"}};
   const ExpectedTensors expected("sd15");
+  // Samplers are the host's: on the slow simulator one that is called once a step, and one twice, are enough.
+  const bool simulated = std::string(test_device()->facts().id).starts_with("sim");
   for (const auto& [name, scheduler] : schedulers) {
+    if (simulated && name != std::string("pndm") && name != std::string("heun")) continue;
     const auto pipeline =
         load(with_scheduler("sd15", std::string("{") + kNoise + ", \"_class_name\": " + scheduler + "}"));
     const PictureResult result = pipeline->generate(request_of("", 24, 16));
