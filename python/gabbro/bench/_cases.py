@@ -44,9 +44,9 @@ CALLS: dict[str, Callable[..., Any]] = {
     "silu_mul": lambda a, b: gb.silu(a) * b,
     "where": lambda a, b: gb.where(a > b, a, b),
     "sum": lambda x, axis=None: gb.sum(x, axis),
-    "max": lambda x, axis: gb.max(x, axis),
+    "max": lambda x, axis: gb.max(x, axis=axis),
     "argmax": lambda x, axis: gb.argmax(x, axis),
-    "var": lambda x, axis: gb.var(x, axis, correction=1),
+    "var": lambda x, axis: gb.var(x, axis=axis, correction=1),
     "cumsum": lambda x, axis: gb.cumsum(x, axis),
     "rms_norm": lambda x, weight: gb.rms_norm(x, weight, EPSILON),
     "layer_norm": lambda x, weight, bias: gb.layer_norm(x, weight, bias, EPSILON),
@@ -58,7 +58,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "embedding": lambda weight, ids: gb.take(weight, ids, axis=0),
     "concat": lambda a, b: gb.concat([a, b], 0),
     "add_transposed": lambda x: x + x.T,
-    "sort": lambda x: gb.sort(x),
+    "sort": lambda x: gb.sort(x, axis=-1),
     "topk": lambda x, k: gb.topk(x, k),
 }
 INDICES = {"embedding": 1}  # the input that holds row numbers of input 0
