@@ -38,6 +38,12 @@ OllamaRequest read_ollama_request(Fields& fields) {
   return request;
 }
 
+// Fields of a request without a prompt have no effect, and are of their types all the same.
+void check_unused_fields(Fields& fields) {
+  read_template_variables(fields);
+  fields.object("options");
+}
+
 // Answers a request without a prompt: it loads the model, or with keep_alive 0 unloads it.
 void only_loads(Service& service, const std::shared_ptr<Exchange>& exchange, const OllamaRequest& request,
                 bool is_chat) {
@@ -83,6 +89,7 @@ void answer_ollama_chat(Service& service, const std::shared_ptr<Exchange>& excha
   Fields first(*body);
   const OllamaRequest request = read_ollama_request(first);
   if (const Json* const messages = first.find("messages"); messages == nullptr || messages->empty()) {
+    check_unused_fields(first);
     only_loads(service, exchange, request, true);
     return;
   }
@@ -134,6 +141,7 @@ void answer_ollama_generate(Service& service, const std::shared_ptr<Exchange>& e
   Fields first(*body);
   const OllamaRequest request = read_ollama_request(first);
   if (first.text("prompt").value_or("").empty()) {
+    check_unused_fields(first);
     only_loads(service, exchange, request, false);
     return;
   }

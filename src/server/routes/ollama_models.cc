@@ -110,7 +110,8 @@ Json show_json(const ModelRunner& runner) {
 void answer_show(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const Json body = body_of(exchange->request());
   Fields fields(body);
-  const std::string name = fields.has("model") ? fields.required_text("model") : fields.required_text("name");
+  const bool has_old_name = fields.has("name") && !fields.has("model");
+  const std::string name = fields.required_text(has_old_name ? "name" : "model");
   fields.boolean("verbose");
   service.note_unknown(fields);
   service.with_model(exchange, name, {}, [exchange](ModelRegistry::LeaseHandle lease, double) {

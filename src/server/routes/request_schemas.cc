@@ -21,7 +21,7 @@ constexpr const char* kSchemas = R"json({
   "seed": {"type": "integer", "minimum": -9223372036854775808, "maximum": 9223372036854775807},
   "stop": {"oneOf": [{"type": "string", "minLength": 1, "maxLength": 64},
     {"type": "array", "maxItems": 16, "items": {"type": "string", "minLength": 1, "maxLength": 64}}]}}},
-"Message": {"type": "object", "required": ["role", "content"], "properties": {
+"Message": {"type": "object", "required": ["role"], "properties": {
   "role": {"enum": ["system", "developer", "user", "assistant", "tool"]},
   "content": {"oneOf": [{"type": "string"}, {"type": "array", "maxItems": 1000, "items": {"type": "object",
     "required": ["type", "text"], "properties": {"type": {"enum": ["text"]}, "text": {"type": "string"}}}}]},
@@ -97,11 +97,28 @@ constexpr std::pair<std::string_view, const char*> kBodies[] = {
     {"/score", "ScoreRequest"},
 };
 
+// null is the same as a missing field, so each that is not required may have it.
+void allow_null(Json& schema) {
+  if (schema.contains("allOf")) {
+    for (Json& part : schema["allOf"]) allow_null(part);
+  }
+  if (!schema.contains("properties")) return;
+  const Json required = schema.value("required", Json::array());
+  for (const auto& [name, property] : schema["properties"].items()) {
+    if (std::ranges::find(required, Json(name)) == required.end())
+      property = {{"anyOf", Json::array({property, {{"type", "null"}}})}};
+  }
+}
+
 }  // namespace
 
 const Json& request_schemas() {
-  static const Json kParsed = Json::parse(kSchemas);
-  return kParsed;
+  static const Json kNamed = [] {
+    Json named = Json::parse(kSchemas);
+    for (Json& schema : named) allow_null(schema);
+    return named;
+  }();
+  return kNamed;
 }
 
 Json request_schema_of(std::string_view path) {
