@@ -227,7 +227,7 @@ def test_probabilities_as_targets():
 
 
 def test_one_hot():
-    close(F.one_hot(ids([[0, 2], [1, 1]], "int64"), 3), np.eye(3, dtype="int32")[[[0, 2], [1, 1]]])
+    close(F.one_hot(ids([[0, 2], [1, 1]], "int64"), 3), np.eye(3, dtype="int64")[[[0, 2], [1, 1]]])
     for bad in (3, -1, 2**33):
         with pytest.raises(IndexError, match=rf"\[one_hot\] label {bad} is outside axis 1 of size 3"):
             F.one_hot(ids([0, bad], "int64"), 3).numpy()
