@@ -30,6 +30,8 @@ def as_python_functions(holder):
     for name, value in list(vars(holder).items()):
         if type(value).__name__ not in ("nb_func", "nb_method") or not value.__doc__:
             continue
+        if name == "__repr__":  # Sphinx prints values of dtypes
+            continue
         function = types.FunctionType((lambda *args, **kwargs: None).__code__, {}, name)
         signature, line_end, rest = value.__doc__.replace("gabbro._core.", "").partition("\n")
         function.__doc__ = name + signature[signature.index("(") :] + line_end + rest  # an alias has its own name

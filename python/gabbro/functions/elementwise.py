@@ -328,7 +328,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """Whether |input - other| <= atol + rtol · |other|, for each element.
+    """Whether abs(input - other) <= atol + rtol · abs(other), for each element.
 
     >>> gb.isclose(gb.tensor([1.0, 2.0]), gb.tensor([1.0, 2.1]))
     tensor([ True, False])

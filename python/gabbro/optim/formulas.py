@@ -59,7 +59,7 @@ class Adadelta(FormulaOptimizer):
 
 
 class Adamax(FormulaOptimizer):
-    """Kingma and Ba 2015, with the infinity norm: u = max(β2 · u, |g| + eps); p -= lr / (1 - β1ᵗ) · m / u."""
+    """Kingma and Ba 2015, with the infinity norm: u = max(β2 · u, abs(g) + eps); p -= lr / (1 - β1ᵗ) · m / u."""
 
     def __init__(
         self,
