@@ -15,10 +15,10 @@ class Ollama(TestCase):
     def test_a_request_that_only_loads_is_checked(self):
         for path, fields in (("/api/chat", {"messages": []}), ("/api/generate", {})):
             self.assertEqual(self.server.post(path, {"model": "script", **fields})[1]["done_reason"], "load")
-            for name, value in (("think", {}), ("options", 5)):
+            for name, value in (("think", {}), ("options", 5), ("options", {"stop": 5})):
                 status, answer = self.server.post(path, {"model": "script", name: value, **fields})
                 self.assertEqual(status, 400, (path, name))
-                self.assertIn(name, answer["error"])
+                self.assertIn("stop" if value == {"stop": 5} else name, answer["error"])
 
     def test_chat_streams(self):
         lines = self.server.lines("/api/chat", self.request())

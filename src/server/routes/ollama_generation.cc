@@ -45,8 +45,8 @@ void check_unused_fields(Fields& fields) {
 }
 
 // Answers a request without a prompt: it loads the model, or with keep_alive 0 unloads it.
-void only_loads(Service& service, const std::shared_ptr<Exchange>& exchange, const OllamaRequest& request,
-                bool is_chat) {
+void only_loads(Service& service, const std::shared_ptr<Exchange>& exchange, const std::shared_ptr<const Json>& body,
+                const OllamaRequest& request, bool is_chat) {
   if (request.keep_alive && request.keep_alive->count() == 0) {
     const ModelEntry entry = service.models().find(request.model);
     service.models().unload(entry.id);
@@ -54,8 +54,11 @@ void only_loads(Service& service, const std::shared_ptr<Exchange>& exchange, con
     return;
   }
   service.with_model(exchange, request.model, request.keep_alive,
-                     [exchange, request, is_chat](ModelRegistry::LeaseHandle lease, double) {
+                     [exchange, body, request, is_chat](ModelRegistry::LeaseHandle lease, double) {
                        (*lease)->generator();
+                       Fields fields(*body);
+                       int64_t context = 0;
+                       read_ollama_options(fields.object("options"), (*lease)->model(), context);
                        respond_json(*exchange,
                                     ollama_load_answer({.is_chat = is_chat, .model = request.model}, "load"));
                      });
@@ -90,7 +93,7 @@ void answer_ollama_chat(Service& service, const std::shared_ptr<Exchange>& excha
   const OllamaRequest request = read_ollama_request(first);
   if (const Json* const messages = first.find("messages"); messages == nullptr || messages->empty()) {
     check_unused_fields(first);
-    only_loads(service, exchange, request, true);
+    only_loads(service, exchange, body, request, true);
     return;
   }
   service.with_model(
@@ -142,7 +145,7 @@ void answer_ollama_generate(Service& service, const std::shared_ptr<Exchange>& e
   const OllamaRequest request = read_ollama_request(first);
   if (first.text("prompt").value_or("").empty()) {
     check_unused_fields(first);
-    only_loads(service, exchange, request, false);
+    only_loads(service, exchange, body, request, false);
     return;
   }
   service.with_model(exchange, request.model, request.keep_alive,
