@@ -25,6 +25,7 @@ struct GenerationRequest {
   std::vector<int32_t> prompt;
   GenerateOptions options{};  // without a drafter: drafts belong to the loop
   int priority = 0;           // of requests that wait, the one with the highest goes first
+  std::string owner{};        // tokens are divided equally among owners; priorities are among requests of one owner
   std::string tree{};         // only requests of one tree share what was computed for their prompts
 };
 
@@ -64,6 +65,9 @@ class GenerationLoop {
   // The request ends with StopReason::kCanceled, by one of the next steps. Does nothing for one that has ended. From
   // any thread.
   virtual void cancel(Ticket ticket) = 0;
+  // A request that is paused keeps what it has and generates nothing until it is resumed, and holds no other request.
+  // Does nothing for one that has ended. From any thread.
+  virtual void pause(Ticket ticket, bool paused) = 0;
   // Goes on with the requests for a short while, and delivers their events. False: none is left. When `cancel` becomes
   // true, all requests are canceled within 100 ms. Throws what concerns more than one request.
   virtual bool step(const std::atomic<bool>* cancel = nullptr) = 0;

@@ -52,6 +52,8 @@ Ticket LocalModel::add(GenerationRequest request, std::shared_ptr<Channel> chann
   return loop_->add(std::move(request), std::move(channel));
 }
 void LocalModel::cancel(Ticket ticket) { loop_->cancel(ticket); }
+void LocalModel::pause(Ticket ticket, bool paused) { loop_->pause(ticket, paused); }
+double LocalModel::step_forecast() const { return loop_->step_forecast(); }
 bool LocalModel::step(const std::atomic<bool>* cancel) { return loop_->step(cancel); }
 void LocalModel::fail_running(const Error& error) { loop_->fail_running(error); }
 

@@ -21,6 +21,8 @@ class ModelService : public GenerationLoop {
   virtual const SamplingDefaults& sampling_defaults() const = 0;
   virtual const text::ChatTemplate* chat_template(bool with_tools = false) const = 0;
   virtual StreamingWork streaming_work() const = 0;
+  // False while an engine that was lost is started again; from any thread.
+  virtual bool is_ready() const { return true; }
 };
 
 class LocalModel final : public ModelService {
@@ -39,6 +41,8 @@ class LocalModel final : public ModelService {
 
   Ticket add(GenerationRequest request, std::shared_ptr<Channel> channel) override;
   void cancel(Ticket ticket) override;
+  void pause(Ticket ticket, bool paused) override;
+  double step_forecast() const;  // seconds, as Scheduler
   bool step(const std::atomic<bool>* cancel = nullptr) override;
   void fail_running(const Error& error);  // as Scheduler
 

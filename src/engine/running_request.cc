@@ -141,6 +141,7 @@ ScheduledRequest RunningRequest::give_up(int64_t step) {
   sequence_->truncate(0);
   request().rewind();
   scheduled_.resumes = true;
+  ++scheduled_.preemptions;
   scheduled_.since += step - began_;
   return std::move(scheduled_);
 }

@@ -18,6 +18,10 @@ class RunningRequest {
                  int64_t step);
 
   Ticket ticket() const { return scheduled_.ticket; }
+  const std::string& owner() const { return scheduled_.owner; }
+  int preemptions() const { return scheduled_.preemptions; }
+  bool is_paused() const { return scheduled_.paused; }
+  void pause(bool paused) { scheduled_.paused = paused; }
   int64_t level() const { return scheduled_.level(began_); }  // its priority when it began
   Request& request() { return *scheduled_.request; }
   const Request& request() const { return *scheduled_.request; }

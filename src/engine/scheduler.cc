@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 #include <utility>
 
 #include "src/base/error.h"
@@ -12,12 +13,15 @@ namespace gabbro {
 namespace {
 
 constexpr int64_t kStepsOfShortage = 64;  // after which a step may be larger again
+constexpr int kMostPreemptions = 2;       // of one request
+constexpr std::chrono::milliseconds kAllPaused{5};
 
 }  // namespace
 
 Scheduler::Scheduler(std::shared_ptr<Engine> engine, SchedulerOptions options)
     : options_(std::move(options)),
       runner_(std::move(engine)),
+      forecast_(runner_.engine()->facts()),
       drafts_(options_.drafter != nullptr && !options_.deterministic),
       most_allowed_(options_.deterministic && runner_.rotates_by_length()
                         ? 1  // steps of several rotations are computed in another way
@@ -37,6 +41,7 @@ Ticket Scheduler::push(ScheduledRequest scheduled, int priority) {
   scheduled.ticket = ++tickets_;
   scheduled.priority = priority;
   scheduled.since = steps_;
+  shares_.came(scheduled.owner);
   waiting_.push(std::move(scheduled));
   return tickets_;
 }
@@ -54,6 +59,7 @@ Ticket Scheduler::add(GenerationRequest request, std::shared_ptr<Channel> channe
     error != nullptr ? channel->failed(*error) : channel->finished(own->take());
   };
   return push({.request = own.get(),
+               .owner = std::move(request.owner),
                .tree = std::move(request.tree),
                .started = [channel] { channel->started(); },
                .ended = ended},
@@ -70,14 +76,44 @@ void Scheduler::cancel(Ticket ticket) {
   interrupt_ = true;
 }
 
-// The running request that began last with the lowest priority; null: none.
-RunningRequest* Scheduler::last_of_lowest_priority(bool holds_pages) {
+void Scheduler::pause(Ticket ticket, bool paused) {
+  const std::lock_guard lock(mutex_);
+  to_pause_[ticket] = paused;
+  has_pauses_ = true;
+}
+
+void Scheduler::pause_wanted() {
+  std::map<Ticket, bool> wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    wanted.swap(to_pause_);
+    has_pauses_ = false;
+  }
+  for (RunningRequest& one : running_) {
+    if (const auto found = wanted.find(one.ticket()); found != wanted.end()) one.pause(found->second);
+  }
+  for (const auto& [ticket, paused] : wanted) {
+    if (ScheduledRequest* const one = waiting_.find(ticket)) one->paused = paused;
+  }
+}
+
+// The running request that began last with the lowest priority, of those that may be; null: none.
+RunningRequest* Scheduler::last_of_lowest_priority(const std::function<bool(const RunningRequest&)>& may_be) {
   RunningRequest* found = nullptr;
   for (RunningRequest& one : running_) {
-    if (holds_pages && !one.sequence().holds_pages()) continue;
-    if (found == nullptr || one.level() <= found->level()) found = &one;
+    if (may_be(one) && (found == nullptr || one.level() <= found->level())) found = &one;
   }
   return found;
+}
+
+// A request of an owner who has more places than others, for an owner who has none; null: there is none.
+RunningRequest* Scheduler::beyond_share(const std::string& owner) {
+  std::map<std::string, size_t> places;
+  for (const RunningRequest& one : running_) ++places[one.owner()];
+  if (places.contains(owner)) return nullptr;
+  const size_t share = std::max<size_t>(most_allowed_ / shares_.owners(), 1);
+  return last_of_lowest_priority(
+      [&](const RunningRequest& one) { return places[one.owner()] > share && one.preemptions() < kMostPreemptions; });
 }
 
 // Its pages keep their names, so that it goes on from them if they are still there when its turn comes.
@@ -86,12 +122,19 @@ void Scheduler::preempt(RunningRequest& victim) {
   running_.remove_if([&](const RunningRequest& one) { return &one == &victim; });
 }
 
-// A place for a request of this priority, where all are taken.
-bool Scheduler::make_way(int priority) {
+// A place for a request, where all are taken: that of a paused one, of one with a lower priority of the same owner, or
+// of an owner who has more than a share.
+bool Scheduler::make_way(const std::string& owner, int priority) {
   if (running_.size() < static_cast<size_t>(runner_.engine()->facts().sequences)) return true;
-  RunningRequest& victim = *last_of_lowest_priority(false);
-  if (victim.level() >= priority) return false;
-  preempt(victim);
+  RunningRequest* victim = last_of_lowest_priority([](const RunningRequest& one) { return one.is_paused(); });
+  if (victim == nullptr) {
+    victim = last_of_lowest_priority([&](const RunningRequest& one) {
+      return one.owner() == owner && one.level() < priority && one.preemptions() < kMostPreemptions;
+    });
+  }
+  if (victim == nullptr) victim = beyond_share(owner);
+  if (victim == nullptr) return false;
+  preempt(*victim);
   return true;
 }
 
@@ -105,8 +148,9 @@ bool Scheduler::has_pages(const ScheduledRequest& next) {
 }
 
 void Scheduler::admit() {
-  while (!waiting_.empty()) {
-    if (!running_.empty() && (closed_ || !make_way(waiting_.first(steps_)->priority))) return;
+  while (const ScheduledRequest* const next = waiting_.first(steps_)) {
+    // A copy: preempt() adds to the queue.
+    if (!running_.empty() && (closed_ || !make_way(std::string(next->owner), next->priority))) return;
     // Pages from disk need room, also where no other request runs.
     const bool needs_room = !running_.empty() || !options_.store.folder.empty();
     if (needs_room && !has_pages(*waiting_.first(steps_)) && !running_.empty()) return;
@@ -191,6 +235,10 @@ void Scheduler::pass_rows(std::span<RunningRequest* const> all, std::span<const 
 
 void Scheduler::compute(const std::atomic<bool>* cancel) {
   const std::vector<RunningRequest*> all = chosen();
+  if (all.empty()) {
+    std::this_thread::sleep_for(kAllPaused);
+    return;
+  }
   if (options_.deterministic) {
     if (!plan_exact_prompt(all)) {
       for (RunningRequest* const one : all) {
@@ -206,6 +254,7 @@ void Scheduler::compute(const std::atomic<bool>* cancel) {
   std::vector<RunningRequest*> taking;
   std::vector<Chunk> chunks;
   std::vector<Sampler*> samplers;  // of the rows that are wanted; null: the largest logit
+  int64_t prompt_tokens = 0;
   bool goes_on = waiting_.empty(), has_prompts = false, needs_logits = false;
   for (RunningRequest* const one : all) {
     if (!one->takes_part()) continue;
@@ -216,6 +265,7 @@ void Scheduler::compute(const std::atomic<bool>* cancel) {
     samplers.insert(samplers.end(), one->rows(), chooses ? one->request().sampler() : nullptr);
     goes_on = goes_on && one->request().goes_on() && one->tokens().size() == 1;
     has_prompts = has_prompts || one->is_behind();
+    if (one->is_behind()) prompt_tokens += std::ssize(one->tokens());
   }
   const auto start = std::chrono::steady_clock::now();
   // Drafts are sampled one after another, and rows of a prompt are scored. A single row is chosen as fast on the host,
@@ -226,13 +276,27 @@ void Scheduler::compute(const std::atomic<bool>* cancel) {
     goes_on = goes_on && taking.size() == running_.size();
     pass_rows(taking, {}, runner_.step_tokens(chunks, samplers, cancel, goes_on));
   }
-  for (RunningRequest* const one : taking) one->store_prompt();
+  note_step(taking, prompt_tokens, seconds_since(start));
   last_failure_.clear();
   if (!suspects_.empty()) suspects_.erase(suspects_.begin());
   if (!drafts_ || has_prompts) return;
   int tokens = 0;
   for (const RunningRequest* const one : taking) tokens += static_cast<int>(one->tokens().size());
   for (RunningRequest* const one : taking) one->passed(tokens, seconds_since(start));
+}
+
+void Scheduler::note_step(std::span<RunningRequest* const> taking, int64_t prompt_tokens, double seconds) {
+  for (RunningRequest* const one : taking) {
+    shares_.had(one->owner(), std::ssize(one->tokens()));
+    one->store_prompt();
+  }
+  forecast_.measured(prompt_tokens, seconds);
+}
+
+double Scheduler::step_forecast() const {
+  const bool has_prompts =
+      !waiting_.empty() || std::ranges::any_of(running_, [](const RunningRequest& one) { return one.is_behind(); });
+  return forecast_.seconds(has_prompts ? most_tokens_ : 0);
 }
 
 // The cache has no page for a request: kept sequences lose theirs first, then the request that began last.
@@ -242,7 +306,11 @@ void Scheduler::free_pages(const CacheFull& full) {
   RunningRequest& needs =
       *std::ranges::find(running_, full.sequence(), [](RunningRequest& one) { return &one.sequence(); });
   if (running_.size() == 1) return needs.fail(full);
-  RunningRequest* const holder = last_of_lowest_priority(true);
+  // Those that gave way often enough are spared, as long as there is another.
+  const auto holds = [](const RunningRequest& one) { return one.sequence().holds_pages(); };
+  RunningRequest* holder = last_of_lowest_priority(
+      [&](const RunningRequest& one) { return holds(one) && one.preemptions() < kMostPreemptions; });
+  if (holder == nullptr) holder = last_of_lowest_priority(holds);
   preempt(holder != nullptr ? *holder : needs);
 }
 
@@ -287,6 +355,7 @@ void Scheduler::end_canceled(bool all) {
   for (ScheduledRequest& one :
        waiting_.extract([&](const ScheduledRequest& request) { return all || tickets.contains(request.ticket); })) {
     one.request->cancel();
+    shares_.ended(one.owner);
     one.ended(nullptr);
   }
 }
@@ -303,6 +372,7 @@ void Scheduler::retire() {
     const std::optional<Error> error = one.error();
     const ScheduledRequest scheduled = one.take_scheduled();
     suspects_.erase(scheduled.ticket);
+    shares_.ended(scheduled.owner);
     if (options_.drafter != nullptr) options_.drafter->forget(scheduled.ticket);
     if (!error) one.sequence().store_pages();
     keep(error ? nullptr : one.take_sequence());
@@ -315,13 +385,18 @@ void Scheduler::retire() {
 bool Scheduler::step(const std::atomic<bool>* cancel) {
   const auto all_canceled = [&] { return cancel != nullptr && *cancel; };
   if (all_canceled() || interrupt_) end_canceled(all_canceled());
+  if (has_pauses_) pause_wanted();
   ++steps_;
   if (steps_ - short_since_ > kStepsOfShortage) {
     short_since_ = steps_;
     most_together_ = std::min(2 * most_together_, most_allowed_);
   }
   admit();
-  if (running_.empty()) return false;
+  if (running_.empty()) {
+    if (waiting_.empty()) return false;
+    std::this_thread::sleep_for(kAllPaused);
+    return true;
+  }
   try {
     compute(cancel != nullptr ? cancel : &interrupt_);
   } catch (const CacheFull& full) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -14,6 +15,7 @@
 
 #include "src/engine/generation_loop.h"
 #include "src/engine/running_request.h"
+#include "src/engine/step_forecast.h"
 #include "src/engine/tree_runner.h"
 #include "src/engine/waiting_queue.h"
 
@@ -34,6 +36,7 @@ class Scheduler final : public GenerationLoop {
 
   Ticket add(GenerationRequest request, std::shared_ptr<Channel> channel) override;
   void cancel(Ticket ticket) override;
+  void pause(Ticket ticket, bool paused) override;
   bool step(const std::atomic<bool>* cancel = nullptr) override;
 
   // A request that the caller keeps, on a sequence that the caller keeps (null: the scheduler's). `ended` is called
@@ -41,6 +44,9 @@ class Scheduler final : public GenerationLoop {
   Ticket add(Request& request, Sequence* sequence, std::function<void(const Error* error)> ended);
   // After a step that threw: the requests that run end with this error.
   void fail_running(const Error& error);
+
+  // Seconds that the next step takes at most, but for hangs.
+  double step_forecast() const;
 
   size_t waiting() const { return waiting_.size(); }
   size_t running() const { return running_.size(); }
@@ -50,7 +56,7 @@ class Scheduler final : public GenerationLoop {
 
   Ticket push(ScheduledRequest scheduled, int priority);
   void admit();
-  bool make_way(int priority);
+  bool make_way(const std::string& owner, int priority);
   bool has_pages(const ScheduledRequest& next);
   void start(ScheduledRequest scheduled);
   std::unique_ptr<Sequence> take_kept(std::span<const int32_t> text, const std::string& tree);
@@ -67,7 +73,10 @@ class Scheduler final : public GenerationLoop {
   int64_t room_of_drafts(const RunningRequest& one) const;
   DraftBudget& budget_of(RunningRequest& one) const;
 
-  RunningRequest* last_of_lowest_priority(bool holds_pages);
+  RunningRequest* last_of_lowest_priority(const std::function<bool(const RunningRequest&)>& may_be);
+  RunningRequest* beyond_share(const std::string& owner);
+  void pause_wanted();
+  void note_step(std::span<RunningRequest* const> taking, int64_t prompt_tokens, double seconds);
   void preempt(RunningRequest& victim);
   void free_pages(const CacheFull& full);
   void isolate(const Error& error);  // within a handler of it
@@ -77,10 +86,12 @@ class Scheduler final : public GenerationLoop {
   const SchedulerOptions options_;
   Runner runner_;
   TreeRunner trees_{runner_};
+  StepForecast forecast_;
   const bool drafts_;
+  FairShares shares_;
   Ticket tickets_ = 0;
   int64_t steps_ = 0;
-  WaitingQueue waiting_;
+  WaitingQueue waiting_{shares_};
   Running running_;  // in the order in which they began
   // Sequences of requests that ended, the last ones first: conversations go on from them.
   std::list<std::unique_ptr<Sequence>> kept_;
@@ -95,6 +106,8 @@ class Scheduler final : public GenerationLoop {
   bool closed_ = false;      // the cache is full: no request begins until one has ended
   std::mutex mutex_;
   std::set<Ticket> to_cancel_;
+  std::map<Ticket, bool> to_pause_;
+  std::atomic<bool> has_pauses_ = false;
   std::atomic<bool> interrupt_ = false;  // there is something to cancel
 };
 

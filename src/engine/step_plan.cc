@@ -29,7 +29,11 @@ bool Scheduler::waits_for(const RunningRequest& later, const RunningRequest& ear
 std::vector<RunningRequest*> Scheduler::chosen() {
   std::vector<RunningRequest*> all;
   for (RunningRequest& one : running_) {
+    if (one.is_paused()) suspects_.erase(one.ticket());  // others do not wait for it
+  }
+  for (RunningRequest& one : running_) {
     one.take_nothing();
+    if (one.is_paused()) continue;
     if (suspects_.empty() || one.ticket() == *suspects_.begin()) all.push_back(&one);
   }
   if (all.size() <= most_together_) return all;

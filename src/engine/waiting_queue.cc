@@ -5,21 +5,41 @@
 #include <tuple>
 
 namespace gabbro {
-namespace {
 
-// Larger for the one that goes first.
-std::tuple<int64_t, int64_t> rank(const ScheduledRequest& request, int64_t step) {
-  return {request.level(step), -static_cast<int64_t>(request.ticket)};
+void FairShares::came(const std::string& owner) {
+  if (const auto known = owners_.find(owner); known != owners_.end()) {
+    ++known->second.requests;
+    return;
+  }
+  const auto fewest =
+      std::ranges::min_element(owners_, {}, [](const auto& one) -> int64_t { return one.second.tokens; });
+  owners_[owner] = {.tokens = fewest != owners_.end() ? fewest->second.tokens : 0, .requests = 1};
 }
 
-}  // namespace
+void FairShares::ended(const std::string& owner) {
+  const auto known = owners_.find(owner);
+  if (known != owners_.end() && --known->second.requests == 0) owners_.erase(known);
+}
+
+void FairShares::had(const std::string& owner, int64_t tokens) {
+  if (const auto known = owners_.find(owner); known != owners_.end()) known->second.tokens += tokens;
+}
+
+int64_t FairShares::tokens(const std::string& owner) const {
+  const auto known = owners_.find(owner);
+  return known != owners_.end() ? known->second.tokens : 0;
+}
 
 const ScheduledRequest* WaitingQueue::first(int64_t step) const {
-  const auto before = [&](const ScheduledRequest& a, const ScheduledRequest& b) {
-    return rank(a, step) < rank(b, step);
+  // Larger for the one that goes first.
+  const auto rank = [&](const ScheduledRequest& request) {
+    return std::tuple(-shares_.tokens(request.owner), request.level(step), -static_cast<int64_t>(request.ticket));
   };
-  const auto found = std::ranges::max_element(requests_, before);
-  return found != requests_.end() ? &*found : nullptr;
+  const ScheduledRequest* best = nullptr;
+  for (const ScheduledRequest& one : requests_) {
+    if (!one.paused && (best == nullptr || rank(*best) < rank(one))) best = &one;
+  }
+  return best;
 }
 
 ScheduledRequest WaitingQueue::pop(int64_t step) {
@@ -27,6 +47,11 @@ ScheduledRequest WaitingQueue::pop(int64_t step) {
   ScheduledRequest request = std::move(*at);
   requests_.erase(at);
   return request;
+}
+
+ScheduledRequest* WaitingQueue::find(Ticket ticket) {
+  const auto found = std::ranges::find(requests_, ticket, &ScheduledRequest::ticket);
+  return found != requests_.end() ? &*found : nullptr;
 }
 
 std::vector<ScheduledRequest> WaitingQueue::extract(const std::function<bool(const ScheduledRequest&)>& wanted) {

@@ -1,5 +1,7 @@
 #include "tests/server/scripted_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -102,6 +104,7 @@ class ScriptedModel final : public ModelService {
     ScriptedRequest entry{
         .ticket = ++tickets_, .request = std::move(request), .channel = std::move(channel), .answer = {}};
     entry.answer = answer_to(tokenizer_.decode(entry.request.prompt, {.show_control = true}));
+    if (entry.answer.value("describes", false)) entry.answer = description(entry.request);
     entry.result.prompt_tokens = std::ssize(entry.request.prompt);
     entry.stops = std::make_unique<text::StopMatcher>(entry.request.options.stop);
     if (entry.request.options.scores_prompt) {
@@ -118,17 +121,25 @@ class ScriptedModel final : public ModelService {
     to_cancel_.insert(ticket);
   }
 
+  void pause(Ticket ticket, bool paused) override {
+    const std::lock_guard lock(mutex_);
+    paused ? void(paused_.insert(ticket)) : void(paused_.erase(ticket));
+  }
+
   bool step(const std::atomic<bool>* cancel) override {
-    std::set<Ticket> canceled;
+    std::set<Ticket> canceled, paused;
     {
       const std::lock_guard lock(mutex_);
       canceled.swap(to_cancel_);
+      paused = paused_;
     }
     size_t running = 0;
     for (auto at = requests_.begin(); at != requests_.end();) {
       if (canceled.contains(at->ticket) || (cancel != nullptr && *cancel)) {
         at->result.stop_reason = StopReason::kCanceled;
         end(at);
+      } else if (paused.contains(at->ticket)) {
+        ++at;
       } else if (running++ < static_cast<size_t>(facts_.sequences) && advance(*at)) {
         end(at);
       } else {
@@ -141,6 +152,11 @@ class ScriptedModel final : public ModelService {
 
  private:
   using Requests = std::list<ScriptedRequest>;
+
+  // The owner and the tree of the request, as the engine gets them.
+  static Json description(const GenerationRequest& request) {
+    return {{"tokens", {fmt::format("owner {}, tree {}", request.owner, Json(request.tree).dump())}}};
+  }
 
   Json answer_to(const std::string& prompt) const {
     for (const Json& answer : script_.at("answers")) {
@@ -223,7 +239,7 @@ class ScriptedModel final : public ModelService {
   Ticket tickets_ = 0;
   Requests requests_;
   std::mutex mutex_;
-  std::set<Ticket> to_cancel_;
+  std::set<Ticket> to_cancel_, paused_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "src/engine/worker/child.h"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,6 +21,7 @@
 #include "src/engine/model_service.h"
 #include "src/engine/worker/messages.h"
 #include "src/engine/worker/process.h"
+#include "src/engine/worker/step_watch.h"
 
 namespace gabbro::worker {
 namespace {
@@ -31,6 +33,8 @@ class Connection {
  public:
   void send(const Message& message) {
     const std::string bytes = encode(message);
+    const StepWatch::Pause pause(watch);  // the program takes its time
+    const std::lock_guard lock(mutex_);
     for (size_t at = 0; at < bytes.size();) {
       const ssize_t sent = ::send(kSocket, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
       if (sent < 0 && errno == EINTR) continue;
@@ -51,7 +55,15 @@ class Connection {
     }
   }
 
+  // Watches steps: the thread that makes them is the one that sends.
+  StepWatch watch{[this](std::chrono::milliseconds limit) {
+    send(Lost{
+        fmt::format("a step took longer than {:.0f} s: the device hangs", static_cast<double>(limit.count()) / 1e3)});
+    ::_exit(kLostDevice);
+  }};
+
  private:
+  std::mutex mutex_;
   MessageReader reader_;
 };
 
@@ -70,6 +82,7 @@ class Server {
   bool has_ended();
   void add(Add message);
   bool cancel(Ticket ticket);
+  void pause(const Pause& message);
   void forget(Ticket ticket);
   bool step();
 
@@ -141,6 +154,11 @@ bool Server::cancel(Ticket ticket) {
   return true;
 }
 
+void Server::pause(const Pause& message) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = own_.find(message.ticket); found != own_.end()) model_->pause(found->second, message.paused);
+}
+
 void Server::forget(Ticket ticket) {
   const std::lock_guard lock(mutex_);
   own_.erase(ticket);
@@ -180,11 +198,16 @@ bool Server::has_ended() {
   return ends_;
 }
 
-// A step that fails ends the requests that took part in it; the worker goes on, unless the device is lost.
+// A step that hangs ends this process. A step that fails ends the requests that took part in it; the worker goes on,
+// unless the device is lost.
 bool Server::step() {
   try {
-    return model_->step();
+    connection_.watch.begin(step_limit(model_->step_forecast()));
+    const bool has_more = model_->step();
+    connection_.watch.end();
+    return has_more;
   } catch (const DeviceLost& error) {
+    connection_.watch.end();
     connection_.send(Lost{error.what()});
     ::_exit(kLostDevice);  // what a driver does at a regular end is not to be known
   } catch (const Error& error) {
@@ -225,6 +248,8 @@ int Server::run() {
         add(std::move(*request));
       } else if (const auto* const canceled = std::get_if<Cancel>(&*message)) {
         cancel(canceled->ticket);
+      } else if (const auto* const paused = std::get_if<Pause>(&*message)) {
+        pause(*paused);
       } else {
         return kBadMessage;
       }

@@ -53,7 +53,7 @@ void fields(auto& archive, Is<GenerateOptions> auto& o) {
   archive(o.max_tokens, o.min_tokens, o.stop, o.sampler, o.ignore_end, o.scores_prompt);
 }
 void fields(auto& archive, Is<GenerationRequest> auto& request) {
-  archive(request.prompt, request.options, request.priority, request.tree);
+  archive(request.prompt, request.options, request.priority, request.tree, request.owner);
 }
 
 void fields(auto& archive, Is<GenerateResult> auto& r) {
@@ -111,6 +111,7 @@ void fields(auto& archive, Is<Text> auto& m) { archive(m.ticket, m.text, m.score
 void fields(auto& archive, Is<Finished> auto& m) { archive(m.ticket, m.result, m.work); }
 void fields(auto& archive, Is<Failed> auto& m) { archive(m.ticket, m.fault); }
 void fields(auto& archive, Is<Lost> auto& m) { archive(m.cause); }
+void fields(auto& archive, Is<Pause> auto& m) { archive(m.ticket, m.paused); }
 
 namespace {
 

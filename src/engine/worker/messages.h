@@ -1,7 +1,7 @@
-// The messages between a program and its worker process, as data. The program sends Load once, then Add and Cancel, and
-// Shutdown or nothing at the end; the worker answers Load with Progress, then Loaded or LoadFailed, and each Add with
-// Started, Text, and one end: Finished or Failed. Lost comes last, from a worker that ends since its device is lost.
-// docs/design/engine.md describes who does what when.
+// The messages between a program and its worker process, as data. The program sends Load once, then Add, Cancel and
+// Pause, and Shutdown or nothing at the end; the worker answers Load with Progress, then Loaded or LoadFailed, and each
+// Add with Started, Text, and one end: Finished or Failed. Lost comes last, from a worker that ends since its device is
+// lost. docs/design/engine.md describes who does what when.
 #pragma once
 
 #include <concepts>
@@ -44,6 +44,10 @@ struct Cancel {
   Ticket ticket = 0;
 };
 struct Shutdown {};
+struct Pause {  // of a request: as GenerationLoop::pause
+  Ticket ticket = 0;
+  bool paused = false;
+};
 
 struct Progress {
   double fraction = 0;
@@ -76,8 +80,8 @@ struct Lost {
 };
 
 // The index in the list is the message's number on the wire.
-using Message =
-    std::variant<Load, Add, Cancel, Shutdown, Progress, Loaded, LoadFailed, Started, Text, Finished, Failed, Lost>;
+using Message = std::variant<Load, Add, Cancel, Shutdown, Progress, Loaded, LoadFailed, Started, Text, Finished, Failed,
+                             Lost, Pause>;
 
 // With its header. Throws bad_input for a message that is too long.
 std::string encode(const Message& message);

@@ -60,7 +60,8 @@ std::vector<Message> all_messages() {
           Text{3, "words", {{.token = 1, .logprob = -2, .top = {{1, -2}}}}},
           Finished{3, result, work},
           Failed{3, fault},
-          Lost{"why"}};
+          Lost{"why"},
+          Pause{3, true}};
 }
 
 std::optional<Message> decoded(std::string_view bytes) {

@@ -70,6 +70,7 @@ void Worker::send_waiting() {
     if (entry->second.sent) continue;
     entry->second.sent = true;
     outgoing_ += entry->second.message;
+    if (entry->second.paused) outgoing_ += encode(Pause{entry->first, true});
     ++sent;
   }
   flush();
@@ -78,6 +79,26 @@ void Worker::send_waiting() {
 void Worker::cancel(Ticket ticket) {
   const std::lock_guard lock(mutex_);
   to_cancel_.insert(ticket);
+}
+
+void Worker::pause(Ticket ticket, bool paused) {
+  const std::lock_guard lock(mutex_);
+  to_pause_[ticket] = paused;
+}
+
+void Worker::pause_wanted() {
+  std::map<Ticket, bool> wanted;
+  {
+    const std::lock_guard lock(mutex_);
+    wanted.swap(to_pause_);
+  }
+  for (const auto& [ticket, paused] : wanted) {
+    const auto entry = entries_.find(ticket);
+    if (entry == entries_.end()) continue;
+    entry->second.paused = paused;
+    if (entry->second.sent) outgoing_ += encode(Pause{ticket, paused});
+  }
+  flush();
 }
 
 // Ends the requests that wait here, and asks the process for the others.
@@ -135,11 +156,14 @@ void Worker::Ending::finish_canceled() {
 
 bool Worker::step(const std::atomic<bool>* cancel) {
   if (cancel != nullptr && *cancel) cancel_wanted(true);
-  return !entries_.empty() && poll(kStep);
+  // Without requests it still waits for a process that loads.
+  if (entries_.empty() && is_loaded_) return false;
+  return poll(kStep);
 }
 
 bool Worker::poll(std::chrono::milliseconds limit) {
   cancel_wanted(false);
+  pause_wanted();
   if (process_ == nullptr) return false;
   pollfd socket = {process_->socket(), static_cast<short>(outgoing_.empty() ? POLLIN : POLLIN | POLLOUT), 0};
   if (::poll(&socket, 1, static_cast<int>(limit.count())) > 0) {
@@ -184,7 +208,8 @@ void Worker::take(Message message) {
     if (!was_loaded_ && options_.on_progress) options_.on_progress(progress->fraction);
   } else if (auto* const loaded = std::get_if<Loaded>(&message)) {
     loaded_ = std::move(loaded->facts);
-    is_loaded_ = was_loaded_ = true;
+    is_loaded_ = true;
+    was_loaded_ = true;
     send_waiting();
   } else if (auto* const refused = std::get_if<LoadFailed>(&message)) {
     give_up(error_of(refused->fault));
@@ -231,6 +256,7 @@ void Worker::lose(const std::string& why) {
                             : lost_cause_ ? *lost_cause_
                                           : fmt::format("the engine's process ended with {}", ending);
   process_.reset();
+  is_loaded_ = false;
   if (!was_loaded_) return give_up(DeviceLost(fmt::format("loading {}: {}", spec_.path, cause)));
   std::vector<Ending> lost, canceled;
   for (auto at = entries_.begin(); at != entries_.end();) {
@@ -264,6 +290,7 @@ void Worker::lose(const std::string& why) {
 void Worker::give_up(const Error& error) {
   final_error_ = error;
   process_.reset();
+  is_loaded_ = false;
   Entries entries;
   entries.swap(entries_);
   for (auto& [ticket, entry] : entries) entry.channel->failed(error);

@@ -2,6 +2,7 @@
 // lives on, fails the requests that were lost, starts the worker again and gives it those that waited.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -28,7 +29,7 @@ struct WorkerOptions {
   std::function<void(const std::string&)> on_notice{};  // a line about a restart
 };
 
-// Used by one thread, the one that calls step(), but for cancel().
+// Used by one thread, the one that calls step(), but for cancel(), pause() and is_ready().
 class Worker final : public GenerationLoop {
  public:
   // Starts the process, which begins to load the model.
@@ -44,6 +45,9 @@ class Worker final : public GenerationLoop {
   // If the process is not coming back, the channel gets the reason.
   Ticket add(GenerationRequest request, std::shared_ptr<Channel> channel) override;
   void cancel(Ticket ticket) override;
+  void pause(Ticket ticket, bool paused) override;
+  // Whether the process is there and has loaded the model; from any thread.
+  bool is_ready() const { return is_loaded_; }
   // Waits up to 50 ms for events, and delivers them. A request that is canceled and that the process does not end
   // within 100 ms ends with the text that came so far; a process that does not react for 10 s is replaced.
   bool step(const std::atomic<bool>* cancel = nullptr) override;
@@ -58,7 +62,7 @@ class Worker final : public GenerationLoop {
   struct Entry {
     std::string message;  // Add, as bytes
     std::shared_ptr<Channel> channel;
-    bool sent = false, started = false;
+    bool sent = false, started = false, paused = false;
     std::optional<Clock::time_point> cancel_deadline{};  // of one that is canceled
     std::string text{};                                  // so far
   };
@@ -77,6 +81,7 @@ class Worker final : public GenerationLoop {
   void take(Message message);
   std::shared_ptr<Channel> take_ended(Ticket ticket);
   void cancel_wanted(bool all);
+  void pause_wanted();
   void end_overdue();
   Ending end_entry(Entries::iterator entry);
   void lose(const std::string& why);
@@ -87,7 +92,8 @@ class Worker final : public GenerationLoop {
   std::unique_ptr<Process> process_;  // null: it is not coming back
   MessageReader reader_;
   std::string outgoing_;
-  bool is_loaded_ = false, was_loaded_ = false;
+  std::atomic<bool> is_loaded_ = false;
+  bool was_loaded_ = false;
   LoadedFacts loaded_;
   StreamingWork work_;
   std::optional<std::string> lost_cause_;  // the last message of a process that ends
@@ -97,7 +103,8 @@ class Worker final : public GenerationLoop {
   Entries entries_;
   std::map<Ticket, Clock::time_point> abandoned_;  // canceled and ended here, but not by the process
   std::mutex mutex_;
-  std::set<Ticket> to_cancel_;  // by any thread
+  std::set<Ticket> to_cancel_;       // by any thread
+  std::map<Ticket, bool> to_pause_;  // by any thread
 };
 
 }  // namespace gabbro::worker

@@ -26,6 +26,8 @@ class WorkerModel final : public ModelService {
 
   Ticket add(GenerationRequest request, std::shared_ptr<Channel> channel) override;
   void cancel(Ticket ticket) override { worker_.cancel(ticket); }
+  void pause(Ticket ticket, bool paused) override { worker_.pause(ticket, paused); }
+  bool is_ready() const override { return worker_.is_ready(); }
   bool step(const std::atomic<bool>* cancel = nullptr) override { return worker_.step(cancel); }
 
  private:
