@@ -1,6 +1,8 @@
 # `cpack` makes a .deb of what `cmake --install` installs. A build for one machine alone says so.
 set(GABBRO_MAINTAINER "Gabbro developers <gabbro@localhost>" CACHE STRING "The Maintainer field of the .deb")
 install(FILES ${CMAKE_SOURCE_DIR}/cmake/copyright DESTINATION share/doc/gabbro)
+install(FILES ${CMAKE_SOURCE_DIR}/cmake/systemd/gabbro.service ${CMAKE_SOURCE_DIR}/cmake/systemd/gabbro.socket
+  DESTINATION share/doc/gabbro/examples)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME gabbro)

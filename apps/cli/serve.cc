@@ -10,6 +10,7 @@
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
 #include "src/base/text_file.h"
+#include "src/server/http/tls.h"
 #include "src/server/models/local_models.h"
 #include "src/server/server.h"
 
@@ -20,11 +21,11 @@ constexpr size_t kMostKeyBytes = 1 << 20;
 
 struct ServeArguments {
   CommonOptions common;
-  std::vector<std::string> models, hosts, allowed_hosts, allowed_origins, aliases;
+  std::vector<std::string> models, hosts, sockets, allowed_hosts, allowed_origins, aliases;
   int port = 11434;
-  std::string keys, budget, cache_folder, cache_size = "10G";
+  std::string keys, certificate, private_key, budget, cache_folder, cache_size = "10G";
   int64_t keep_alive = 300;
-  bool no_auth = false, any_model = false, strict = false, deterministic = false;
+  bool no_auth = false, cache_per_key = false, any_model = false, strict = false, deterministic = false;
   int64_t context = 0;
   std::optional<std::string> kv_type;
   int64_t parallel = 4;
@@ -33,9 +34,19 @@ struct ServeArguments {
   std::string chat_template;
 };
 
+// Null: none is asked for.
+std::shared_ptr<const server::TlsContext> load_tls(const ServeArguments& o) {
+  if (o.certificate.empty() != o.private_key.empty()) throw bad_input("--tls-cert and --tls-key go together");
+  return o.certificate.empty() ? nullptr : server::TlsContext::load(o.certificate, o.private_key);
+}
+
 server::ServerOptions options_of(const ServeArguments& o) {
   server::ServerOptions options;
-  if (!o.hosts.empty()) options.http.hosts = o.hosts;
+  if (!o.hosts.empty() || !o.sockets.empty()) options.http.hosts = o.hosts;
+  options.http.paths = o.sockets;
+  options.http.descriptors = server::inherited_sockets();
+  if (!options.http.descriptors.empty()) options.http.hosts.clear();
+  options.http.tls = load_tls(o);
   options.http.port = o.port;
   options.serves_without_key = o.no_auth;
   options.access.allowed_hosts = o.allowed_hosts;
@@ -43,6 +54,7 @@ server::ServerOptions options_of(const ServeArguments& o) {
   if (!o.keys.empty()) options.access.keys = server::parse_keys(read_text_file(o.keys, kMostKeyBytes), o.keys);
   options.service.version = GABBRO_VERSION;
   options.service.strict_requests = o.strict;
+  options.service.cache_per_key = o.cache_per_key;
   options.models.queue_limit = static_cast<size_t>(o.queue);
   options.models.serves_any_name = o.any_model;
   if (!o.budget.empty()) options.models.memory = parse_size(o.budget, "--models-memory");
@@ -80,6 +92,17 @@ void reload_keys(server::Server& server, const std::string& file) {
   }
 }
 
+// The same for the certificate.
+void reload_tls(server::Server& server, const ServeArguments& o) {
+  if (o.certificate.empty()) return;
+  try {
+    server.set_tls(load_tls(o));
+    report("note", fmt::format("the certificate of {} is read again", printable(o.certificate)));
+  } catch (const Error& error) {
+    report("error", fmt::format("{}: the certificate stays as it was", error.what()));
+  }
+}
+
 int run(ServeArguments& o) {
   const server::ServerOptions options = options_of(o);
   sigset_t signals = block_signals();
@@ -98,9 +121,12 @@ int run(ServeArguments& o) {
   server::Server server(options, std::move(source));
   server.start();
   for (const std::string& name : named) server.load(name);
-  for (const std::string& address : server.addresses()) say(fmt::format("listening on http://{}\n", address));
+  for (const std::string& address : server.addresses()) say(fmt::format("listening on {}\n", address));
   int signal = 0;
-  while (sigwait(&signals, &signal) == 0 && signal == SIGHUP) reload_keys(server, o.keys);
+  while (sigwait(&signals, &signal) == 0 && signal == SIGHUP) {
+    reload_keys(server, o.keys);
+    reload_tls(server, o);
+  }
   sigdelset(&signals, SIGHUP);
   std::atomic<bool> hurry = false;
   std::thread second([&] {
@@ -128,6 +154,13 @@ void add_serve(Command root) {
       .placeholder("ADDRESS")
       .default_text("127.0.0.1 and ::1");
   command.number("--port", o->port, "Port to listen on; 0: any free one").range(0, 65535);
+  command.option("--socket", o->sockets, "Path of a Unix socket to listen on; may be repeated")
+      .placeholder("PATH")
+      .file(FileUse::kOutput);
+  command.option("--tls-cert", o->certificate, "Certificate chain in PEM: answer https")
+      .placeholder("FILE")
+      .file(FileUse::kInput);
+  command.option("--tls-key", o->private_key, "Its private key in PEM").placeholder("FILE").file(FileUse::kInput);
   command.option("--keys", o->keys, "File of API keys, one a line: KEY, NAME:KEY or NAME:SHA256")
       .placeholder("FILE")
       .file(FileUse::kInput);
@@ -151,6 +184,7 @@ void add_serve(Command root) {
   command.option("--cache-dir", o->cache_folder, "Folder for computed beginnings of texts, which later starts reuse")
       .placeholder("DIR")
       .file(FileUse::kFolder);
+  command.flag("--cache-per-key", o->cache_per_key, "Requests of different keys share no computed beginnings of texts");
   command.option("--cache-size", o->cache_size, "Bytes that they may take").placeholder("SIZE").default_text("10G");
   command
       .option("--chat-template", o->chat_template,

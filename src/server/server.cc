@@ -21,8 +21,13 @@ struct Server::State {
   State(ServerOptions given, std::unique_ptr<ModelSource> source)
       : options(std::move(given)),
         access(options.access),
-        service(options.service, options.models, std::move(source),
+        service(with_counter(options.service, access), options.models, std::move(source),
                 [this](std::function<void()> task) { http->post(std::move(task)); }) {}
+
+  static ServiceOptions with_counter(ServiceOptions options, Access& access) {
+    options.on_tokens = [&access](const std::string& key, int64_t tokens) { access.count_tokens(key, tokens); };
+    return options;
+  }
 
   void log(const HttpRequest& request, int status, double seconds) {
     service.metrics().count_request(router.route_of(request),
@@ -41,13 +46,16 @@ struct Server::State {
 };
 
 Server::Server(ServerOptions options, std::unique_ptr<ModelSource> source) {
-  for (const std::string& host : options.http.hosts) {
-    if (is_loopback(host)) continue;
+  const auto check = [&](bool is_loopback, const std::string& address) {
+    if (is_loopback) return;
     options.access.is_loopback = false;
     if (options.access.keys.empty() && !options.serves_without_key)
-      throw Error(ErrorCode::kBadInput, fmt::format("{} can be reached by others, and no key is asked for", host),
+      throw Error(ErrorCode::kBadInput, fmt::format("{} can be reached by others, and no key is asked for", address),
                   "--keys FILE names the keys, or --no-auth serves everybody");
-  }
+  };
+  for (const int descriptor : options.http.descriptors)
+    check(is_loopback_socket(descriptor), fmt::format("the socket of descriptor {}", descriptor));
+  for (const std::string& host : options.http.hosts) check(is_loopback(host), host);
   const HttpOptions http = options.http;
   state_ = std::make_unique<State>(std::move(options), std::move(source));
   State* const state = state_.get();
@@ -62,8 +70,11 @@ Server::Server(ServerOptions options, std::unique_ptr<ModelSource> source) {
                                return error_response(ApiError(status, message), dialect_of(request.path));
                              },
                          .headers = [state](const HttpRequest& request) { return state->access.cors_headers(request); },
-                         .done = [state](const HttpRequest& request, int status,
-                                         double seconds) { state->log(request, status, seconds); }});
+                         .done =
+                             [state](const HttpRequest& request, int status, double seconds) {
+                               state->access.done(request);
+                               state->log(request, status, seconds);
+                             }});
   state->service.count_connections([state] { return state->http->connections(); });
   state->http->every(kServiceTick, [state] { state->service.tick(); });
 }
@@ -79,6 +90,8 @@ std::vector<std::string> Server::addresses() const { return state_->http->addres
 int Server::port() const { return state_->http->port(); }
 
 void Server::set_keys(std::vector<ApiKey> keys) { state_->access.set_keys(std::move(keys)); }
+
+void Server::set_tls(std::shared_ptr<const TlsContext> tls) { state_->http->set_tls(std::move(tls)); }
 
 void Server::drain(std::chrono::milliseconds limit, const std::atomic<bool>& hurry) {
   const auto start = std::chrono::steady_clock::now();

@@ -35,6 +35,8 @@ class Server {
 
   // Takes other keys from the next request on.
   void set_keys(std::vector<ApiKey> keys);
+  // Another certificate, for connections from now on.
+  void set_tls(std::shared_ptr<const TlsContext> tls);
 
   // No further requests; those that run have `limit` to end, and then get an error. Returns earlier when `hurry`
   // becomes true.

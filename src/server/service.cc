@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <ctime>
 
 namespace gabbro::server {
@@ -11,12 +12,24 @@ namespace gabbro::server {
 Service::Service(ServiceOptions options, RegistryOptions models, std::unique_ptr<ModelSource> source, Post post)
     : options_(std::move(options)), post_(post), models_(std::move(models), std::move(source), std::move(post)) {}
 
+namespace {
+
+void check_model(const HttpRequest& request, const std::string& id) {
+  const std::vector<std::string>& models = request.key_models;
+  if (!models.empty() && std::ranges::find(models, id) == models.end())
+    throw ApiError(403, fmt::format("the key may not use the model {}", id), "model_not_allowed", "model");
+}
+
+}  // namespace
+
 void Service::with_model(const std::shared_ptr<Exchange>& exchange, const std::string& name,
                          std::optional<KeepAlive> keep_alive, OnModel use) {
   if (draining_) throw overloaded("the server is shutting down");
   const auto start = std::chrono::steady_clock::now();
+  const ModelEntry entry = models_.find(name);
+  check_model(exchange->request(), entry.id);  // before it is loaded
   models_.acquire(
-      models_.find(name), keep_alive,
+      entry, keep_alive,
       [this, exchange, start, use = std::move(use)](ModelRegistry::LeaseHandle lease,
                                                     const std::shared_ptr<const ModelRegistry::LoadFailure>& failure) {
         try {
@@ -31,9 +44,16 @@ void Service::with_model(const std::shared_ptr<Exchange>& exchange, const std::s
 
 void Service::start(const std::shared_ptr<Exchange>& exchange, ModelRegistry::LeaseHandle model,
                     AnswerRequest request) {
-  request.on_end = [this, name = (*model)->entry().id](const AnswerTotals& totals) {
+  request.on_end = [this, name = (*model)->entry().id, key = exchange->request().key_name](const AnswerTotals& totals) {
     metrics_.count_answer(name, totals);
+    if (options_.on_tokens && !key.empty())
+      options_.on_tokens(key, totals.prompt_tokens - totals.cached_tokens + totals.generated_tokens);
   };
+  const HttpRequest& from = exchange->request();
+  for (GenerationRequest& one : request.requests) {
+    one.owner = from.key_name.empty() ? from.peer : from.key_name;
+    if (options_.cache_per_key) one.tree = from.key_name + "\n" + one.tree;
+  }
   const auto answer = std::make_shared<Answer>(exchange, std::move(model), std::move(request), options_.answers, post_);
   {
     const std::lock_guard lock(mutex_);

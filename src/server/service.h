@@ -1,6 +1,7 @@
 // The state that the routes share: models, answers in progress, counters.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -15,8 +16,10 @@
 namespace gabbro::server {
 
 struct ServiceOptions {
-  std::string version;           // of the program
-  bool strict_requests = false;  // fields that are not known are errors
+  std::string version;                                                      // of the program
+  bool strict_requests = false;                                             // fields that are not known are errors
+  std::function<void(const std::string& key, int64_t tokens)> on_tokens{};  // that a key used
+  bool cache_per_key = false;  // texts of different keys share no cached prompts
   AnswerLimits answers{};
 };
 

@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "src/base/error.h"
+#include "src/server/http/tls.h"
 #include "src/server/server.h"
 #include "tests/server/scripted_model.h"
 
@@ -29,12 +30,16 @@ gabbro::server::ServerOptions options_of(const Json& config) {
   take("first_ping_ms", options.service.answers.first_ping);
   take("ping_ms", options.service.answers.ping);
   take("request_ms", options.service.answers.request_time);
+  take("pause_ms", options.service.answers.pause_time);
   take("keep_alive_ms", options.models.keep_alive);
   limits.body_bytes = config.value("body_bytes", limits.body_bytes);
+  limits.connections = config.value("connections", limits.connections);
   limits.connections_per_address = config.value("connections_per_address", limits.connections_per_address);
   options.service.version = config.value("version", "test");
   options.service.strict_requests = config.value("strict", false);
   options.service.answers.unsent_bytes = config.value("unsent_bytes", options.service.answers.unsent_bytes);
+  options.service.answers.pause_bytes = config.value("pause_bytes", options.service.answers.pause_bytes);
+  options.service.cache_per_key = config.value("cache_per_key", false);
   options.models.queue_limit = config.value("queue", options.models.queue_limit);
   options.models.memory = config.value("memory", uint64_t{0});
   options.models.serves_any_name = config.value("any_model", false);
@@ -42,6 +47,10 @@ gabbro::server::ServerOptions options_of(const Json& config) {
   for (const auto& [name, model] : aliases.items()) options.models.aliases.emplace_back(name, model.get<std::string>());
   if (config.contains("keys"))
     options.access.keys = gabbro::server::parse_keys(config["keys"].get<std::string>(), "keys");
+  options.http.paths = config.value("paths", std::vector<std::string>{});
+  if (config.contains("certificate"))
+    options.http.tls = gabbro::server::TlsContext::load(config["certificate"].get<std::string>(),
+                                                        config["private_key"].get<std::string>());
   options.access.allowed_hosts = config.value("allowed_hosts", std::vector<std::string>{});
   options.access.allowed_origins = config.value("allowed_origins", std::vector<std::string>{});
   return options;

@@ -24,6 +24,8 @@ SCRIPT = {"answers": [
     {"if": "slow", "tokens": ["a "], "repeat": 3000, "token_ms": 10},
     {"if": "prefill", "tokens": ["late"], "prefill_ms": 60_000},
     {"if": "flood", "tokens": ["x" * 1000], "repeat": 100_000},
+    {"if": "megabyte", "tokens": ["y" * 1000], "repeat": 1000},
+    {"if": "who", "describes": True},
     {"if": "broken", "tokens": ["so", " far"], "fail_after": 2, "error": "the script fails"},
     {"if": "bytes", "tokens": [[0xE2, 0x82], [0xAC], "uro"]},
     {"tokens": WORDS},

@@ -278,6 +278,8 @@ class Scores(TestCase):
                 got = [[] for _ in whole]
                 for event in self.server.events("/v1/chat/completions", {**body, "stream": True})[:-1]:
                     for choice in event["choices"]:
+                        if choice["delta"].get("content"):
+                            self.assertTrue(choice["logprobs"]["content"], "scores come with their text")
                         got[choice["index"]] += (choice["logprobs"] or {"content": []})["content"]
                 self.assertEqual(got, [choice["logprobs"]["content"] for choice in whole])
 

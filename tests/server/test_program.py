@@ -7,9 +7,11 @@ import pathlib
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
+import threading
 import time
 import unittest
 
@@ -30,7 +32,7 @@ class Program:
         self.notes = []
         for line in self.process.stderr:
             self.notes.append(line)
-            if line.startswith("listening on http://127.0.0.1:"):
+            if line.startswith(("listening on http://127.0.0.1:", "listening on https://127.0.0.1:")):
                 self.port = int(line.rsplit(":", 1)[1])
                 return
         raise AssertionError(self.notes)
@@ -114,6 +116,55 @@ class Serve(TestCase):
         self.assertEqual(status("a-key-of-tests-2"), 200)
         self.assertEqual(program.end(), 0)
 
+    def test_sockets_of_systemd(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_server(("0.0.0.0", 0)) as public:
+            script = 'exec 3<&"$1"; shift; export LISTEN_PID=$$ LISTEN_FDS=1; exec "$@"'
+
+            def start(from_socket, *arguments):
+                return subprocess.Popen(["bash", "-c", script, "bash", str(from_socket.fileno()), support.PROGRAM, "serve", *arguments],
+                                        pass_fds=[from_socket.fileno()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+            process = start(listener)
+            port = listener.getsockname()[1]
+            self.assertEqual(process.stderr.readline(), f"listening on http://127.0.0.1:{port}\n")
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            connection.request("GET", "/health")
+            self.assertEqual(connection.getresponse().status, 200)
+            connection.close()
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 0)
+            process = start(public)
+            _, error = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 2)
+            self.assertIn("can be reached by others, and no key is asked for", error)
+
+    @unittest.skipUnless(shutil.which("openssl"), "no openssl")
+    def test_certificates_are_read_again(self):
+        certificate, key = self.folder / "server.crt", self.folder / "server.key"
+
+        def make(name):
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                            "-subj", f"/CN={name}", "-out", certificate, "-keyout", key], check=True, capture_output=True)
+
+        def served():
+            return ssl.get_server_certificate(("127.0.0.1", program.port))
+
+        make("first")
+        program = self.start("--tls-cert", certificate, "--tls-key", key)
+        first = certificate.read_text()
+        self.assertEqual(served().strip(), first.strip())
+        certificate.write_text("no certificate")
+        program.process.send_signal(signal.SIGHUP)
+        self.assertIn("the certificate stays as it was", program.process.stderr.readline())
+        self.assertEqual(served().strip(), first.strip())
+        make("second")
+        program.process.send_signal(signal.SIGHUP)
+        self.assertIn("is read again", program.process.stderr.readline())
+        self.assertEqual(served().strip(), certificate.read_text().strip())
+        self.assertEqual(program.end(), 0)
+        self.assertEqual(support.gabbro("serve", "--tls-cert", certificate).code, 2)
+
     def test_spellings_of_a_name_are_one_model(self):
         home = self.folder / "home"
         (home / "models").mkdir(parents=True)
@@ -127,6 +178,49 @@ class Serve(TestCase):
         self.assertEqual(len(program.ask("GET", "/api/ps")[1]["models"]), 1)
         for name in ("models/Tiny.gguf", "../home/models/Tiny.gguf", str(home / "models" / "Tiny.gguf"), "./Tiny", "~/Tiny"):
             self.assertEqual(program.ask("POST", "/v1/completions", {"model": name, "prompt": "Once"})[0], 404, name)
+
+    def test_a_device_that_hangs(self):
+        """Those that run get an error, those that wait are served by the next engine, and the sockets stay."""
+        for name, value in (("GABBRO_WORKER", "on"), ("GABBRO_DEVICE", "sim:0"), ("GABBRO_SIM_FAIL", "hang:400"), ("GABBRO_SIM_HANG", "300"),
+                            ("GABBRO_SIM_FAIL_ONCE", str(self.folder / "failed"))):
+            os.environ[name] = value
+            self.addCleanup(os.environ.pop, name)
+        program = self.start(TINY_F16, "--parallel", "2")
+        body = {"model": "tiny-f16", "prompt": "Once", "temperature": 0, "ignore_eos": True}
+        answers = {}
+
+        def ask(name, tokens):
+            answers[name] = (*program.ask("POST", "/v1/completions", {**body, "max_tokens": tokens}), time.monotonic())
+
+        threads = [threading.Thread(target=ask, args=(f"running {i}", 200)) for i in range(2)]
+        for thread in threads:
+            thread.start()
+        with socket.create_connection(("127.0.0.1", program.port)) as idle:
+            idle.sendall(raw_request("GET", "/health"))
+            self.assertTrue(idle.recv(65536).startswith(b"HTTP/1.1 200"))
+            while not (self.folder / "failed").exists():
+                time.sleep(0.02)
+            start = time.monotonic()
+            waiting = [threading.Thread(target=ask, args=(f"waiting {i}", 3)) for i in range(3)]
+            for thread in waiting:
+                thread.start()
+            ready = set()
+            while any(thread.is_alive() for thread in threads + waiting):
+                ready.add(program.ask("GET", "/ready")[0])
+                self.assertEqual(program.ask("GET", "/health")[0], 200)
+                time.sleep(0.02)
+            self.assertLess(max(at for _, _, at in answers.values()) - start, 15)
+            idle.sendall(raw_request("GET", "/health", headers=["Connection: close"]))
+            self.assertTrue(idle.recv(65536).startswith(b"HTTP/1.1 200"))
+        for i in range(2):
+            status, answer, _ = answers[f"running {i}"]
+            self.assertEqual(status, 500, answer)
+            self.assertIn("a step took longer than 10 s: the device hangs", answer["error"]["message"])
+        texts = {answer["choices"][0]["text"] for status, answer, _ in (answers[f"waiting {i}"] for i in range(3)) if status == 200}
+        self.assertEqual(len(texts), 1, answers)
+        self.assertEqual(ready, {200, 503})
+        self.assertEqual(program.ask("GET", "/ready")[0], 200)
+        self.assertEqual(program.end(), 0)
 
     def test_two_models_and_a_worker(self):
         os.environ["GABBRO_WORKER"] = "on"

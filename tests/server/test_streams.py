@@ -1,5 +1,6 @@
 """Requests that end early, wait or are read slowly."""
 import random
+import socket
 import threading
 import time
 import unittest
@@ -131,6 +132,70 @@ class Slow(TestCase):
         self.assertLess(time.monotonic() - start, 20)
         self.assertNotIn(b"[DONE]", read_all(connection))
         connection.close()
+
+
+class Paused(TestCase):
+    config = {"pause_bytes": 20_000, "models": {"script": {"model": {"parallel": 1}, **SCRIPT}}}
+
+    def test_a_slow_reader_holds_nobody_and_loses_nothing(self):
+        connection = self.server.connect()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.sendall(chat_request("megabyte", stream=True, max_tokens=1000))
+        self.server.wait_until(running=1)
+        time.sleep(0.5)
+        for _ in range(3):
+            start = time.monotonic()
+            self.assertEqual(self.server.chat()[0], 200)
+            self.assertLess(time.monotonic() - start, 2)
+        self.assertEqual(self.server.running(), (1, 0))  # it has not ended
+        content = b""
+        while not content.endswith(b"0\r\n\r\n"):
+            content += connection.recv(65536)
+        connection.close()
+        self.assertEqual(content.count(b"y"), 1_000_000)
+        self.assertIn(b"[DONE]", content)
+
+    def test_it_ends_when_its_client_leaves(self):
+        connection = self.server.connect()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.sendall(chat_request("flood", stream=True))
+        self.server.wait_until(running=1)
+        time.sleep(0.5)
+        connection.close()
+        self.assertLess(self.server.wait_until(running=0), 0.1 + MEASURING)
+
+
+class PausedTooLong(TestCase):
+    config = {"pause_bytes": 20_000, "pause_ms": 500}
+
+    def test_it_is_dropped(self):
+        connection = self.server.connect()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.sendall(chat_request("flood", stream=True))
+        self.server.wait_until(running=1)
+        self.server.wait_until(running=0)
+        self.assertNotIn(b"[DONE]", read_all(connection))
+        connection.close()
+
+
+class Owners(TestCase):
+    config = {"keys": "ann: a-key-of-tests-1\nbob: a-key-of-tests-2\n", "cache_per_key": True}
+
+    def test_keys_have_their_own_shares_and_trees(self):
+        for name, key in (("ann", "a-key-of-tests-1"), ("bob", "a-key-of-tests-2")):
+            for salt, fields in (("", {}), ("s", {"cache_salt": "s"})):
+                status, answer = self.server.post("/v1/completions", {"model": "script", "prompt": "who", **fields}, Authorization=f"Bearer {key}")
+                self.assertEqual(status, 200, answer)
+                self.assertEqual(answer["choices"][0]["text"], f'owner {name}, tree "{name}\\n{salt}"')
+
+
+class Addresses(TestCase):
+    def test_without_keys_an_address_is_an_owner(self):
+        post = lambda **fields: self.server.post("/v1/completions", {"model": "script", "prompt": "who", **fields})
+        self.assertEqual(post()[1]["choices"][0]["text"], 'owner 127.0.0.1, tree ""')
+        self.assertEqual(post(cache_salt="x")[1]["choices"][0]["text"], 'owner 127.0.0.1, tree "x"')
+        self.refused(post(cache_salt="x" * 257), 400, param="cache_salt")
+        self.refused(post(cache_salt=5), 400, param="cache_salt")
 
 
 class TimeLimit(TestCase):

@@ -75,6 +75,10 @@ void Answer::start() {
   {
     const std::lock_guard lock(mutex_);
     jobs_ = std::move(jobs);
+    if (paused_since_) {  // by events that came before
+      paused_since_.reset();
+      pause_jobs(true);
+    }
   }
   if (request_.streams) {
     exchange_->begin({.content_type = request_.writer->content_type(),
@@ -100,6 +104,7 @@ void Answer::take(Event event) {
       if (!request_.streams) return;  // the result has all of it
       text_bytes_ += waiting_bytes(event.text, event.scores);
       is_slow = text_bytes_ > limits_.unsent_bytes;
+      if (text_bytes_ > limits_.pause_bytes) pause_jobs(true);
       const auto same = std::find_if(events_.rbegin(), events_.rend(),
                                      [&](const Event& other) { return other.choice == event.choice; });
       if (same != events_.rend()) {
@@ -143,6 +148,7 @@ void Answer::drain() {
     const std::lock_guard lock(mutex_);
     events.swap(events_);
     text_bytes_ = 0;
+    pause_jobs(false);
     last_write_ = std::chrono::steady_clock::now();
   }
   std::string out;
@@ -255,6 +261,13 @@ void Answer::cancel_jobs() {
   for (const auto& job : jobs_) (*lease_)->cancel(job);
 }
 
+void Answer::pause_jobs(bool paused) {
+  if (paused == paused_since_.has_value() || lease_ == nullptr) return;
+  paused_since_.reset();
+  if (paused) paused_since_ = std::chrono::steady_clock::now();
+  for (const auto& job : jobs_) (*lease_)->pause(job, paused);
+}
+
 void Answer::cancel(const ApiError& reason) {
   {
     const std::lock_guard lock(mutex_);
@@ -267,6 +280,15 @@ void Answer::tick() {
   if (over_) return;
   const auto now = std::chrono::steady_clock::now();
   if (now - start_ > limits_.request_time) return cancel({504, "the request took too long", "timeout"});
+  bool is_stuck = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_stuck = paused_since_ && now - *paused_since_ > limits_.pause_time;
+  }
+  if (is_stuck) {
+    cancel_jobs();
+    return exchange_->abort();
+  }
   if (!request_.streams || exchange_->unsent() > 0) return;
   size_t place = 0;
   {

@@ -60,7 +60,10 @@ struct AnswerRequest {
 };
 
 struct AnswerLimits {
-  size_t unsent_bytes = 256 << 10;  // that wait for a client which does not read; beyond them its request ends
+  // Text that waits for a client which does not read: beyond the first number the request generates nothing until the
+  // client has read, beyond the second, or after a while, it ends.
+  size_t pause_bytes = 64 << 10, unsent_bytes = 256 << 10;
+  std::chrono::milliseconds pause_time{30'000};
   std::chrono::milliseconds first_ping{1'000}, ping{15'000};
   std::chrono::milliseconds request_time{3'600'000};
 };
@@ -108,6 +111,7 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   AnswerTotals totals() const;
   std::vector<Choice> choices() const;
   void cancel_jobs();
+  void pause_jobs(bool paused);  // with mutex_ held
   void close();
 
   const std::shared_ptr<Exchange> exchange_;
@@ -124,6 +128,7 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   std::vector<Event> events_;
   size_t text_bytes_ = 0;  // of events_
   bool scheduled_ = false;
+  std::optional<std::chrono::steady_clock::time_point> paused_since_{};
   std::optional<ApiError> reason_;  // of a cancellation
   std::chrono::steady_clock::time_point last_write_ = start_, last_ping_{};
 };

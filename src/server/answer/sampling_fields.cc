@@ -226,7 +226,6 @@ void refuse_unsupported(Fields& fields) {
                  "return_progress",
                  "timings_per_token",
                  "ttl",
-                 "cache_salt",
                  "moderation",
                  "n_probs"});
 }

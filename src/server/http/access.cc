@@ -1,6 +1,7 @@
 #include "src/server/http/access.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <span>
 
@@ -68,6 +69,55 @@ bool is_free(const HttpRequest& request) {
 
 }  // namespace
 
+namespace {
+
+// The text before `separator`, which is taken from `text` with it.
+std::string_view take_until(std::string_view& text, char separator) {
+  const size_t end = text.find(separator);
+  const std::string_view part = text.substr(0, end);
+  text.remove_prefix(end == text.npos ? text.size() : end + 1);
+  return part;
+}
+
+constexpr int64_t kMostLimit = int64_t{1} << 40;
+
+// One of "name=value" after a key.
+void read_option(std::string_view option, ApiKey& key, const std::string& where) {
+  std::string_view value = option;
+  const std::string_view name = take_until(value, '=');
+  if (name == "scopes") {
+    key.infers = key.sees_metrics = key.manages = false;
+    while (!value.empty()) {
+      const std::string_view scope = take_until(value, ',');
+      bool* const flag = scope == "infer"     ? &key.infers
+                         : scope == "metrics" ? &key.sees_metrics
+                         : scope == "admin"   ? &key.manages
+                                              : nullptr;
+      if (flag == nullptr) throw bad_input("{}: the scope '{}' is not infer, metrics or admin", where, scope);
+      *flag = true;
+    }
+  } else if (name == "models") {
+    while (!value.empty()) key.models.emplace_back(take_until(value, ','));
+    if (key.models.empty()) throw bad_input("{}: models= names no model", where);
+  } else if (int64_t* const limit = name == "requests"     ? &key.limits.requests
+                                    : name == "tokens"     ? &key.limits.tokens
+                                    : name == "concurrent" ? &key.limits.concurrent
+                                                           : nullptr) {
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), *limit);
+    if (error != std::errc() || end != value.data() + value.size() || *limit < 1 || *limit > kMostLimit)
+      throw bad_input("{}: {} is not a number from 1 on", where, option);
+  } else {
+    throw bad_input("{}: '{}' is not scopes=, models=, requests=, tokens= or concurrent=", where, option);
+  }
+}
+
+bool is_management(std::string_view path) {
+  return path == "/api/pull" || path == "/api/delete" || path == "/api/create" || path == "/api/copy" ||
+         path == "/api/push";
+}
+
+}  // namespace
+
 std::vector<ApiKey> parse_keys(std::string_view text, const std::string& file) {
   std::vector<ApiKey> keys;
   std::set<std::string> names;
@@ -76,14 +126,21 @@ std::vector<ApiKey> parse_keys(std::string_view text, const std::string& file) {
     const std::string_view line = hub::trim(text.substr(0, end));
     text.remove_prefix(end == text.npos ? text.size() : end + 1);
     if (line.empty() || line.front() == '#') continue;
-    const size_t colon = line.find(':');
+    size_t colon = line.find(':');
+    if (line.substr(0, colon).find('=') != line.npos) colon = line.npos;  // it is in an option
     const std::string name(colon == line.npos ? fmt::format("line {}", number) : hub::trim(line.substr(0, colon)));
-    const std::string_view key = colon == line.npos ? line : hub::trim(line.substr(colon + 1));
+    std::string_view rest = colon == line.npos ? line : hub::trim(line.substr(colon + 1));
+    const std::string_view key = take_until(rest, ' ');
     if (name.empty()) throw bad_input("{}: line {}: the key has no name", file, number);
     if (key.size() < kShortestKey)
       throw bad_input("{}: line {}: a key has at least {} characters", file, number, kShortestKey);
     if (!names.insert(name).second) throw bad_input("{}: line {}: the name {} is there twice", file, number, name);
-    keys.push_back({name, is_sha256_text(key) ? std::string(key) : sha256_of(key)});
+    ApiKey made{.name = name, .sha256 = is_sha256_text(key) ? std::string(key) : sha256_of(key)};
+    while (!rest.empty()) {
+      const std::string_view option = take_until(rest, ' ');
+      if (!option.empty()) read_option(option, made, fmt::format("{}: line {}", file, number));
+    }
+    keys.push_back(std::move(made));
   }
   if (keys.empty()) throw bad_input("{}: has no key", file);
   return keys;
@@ -117,7 +174,33 @@ bool Access::allows_origin(const HttpRequest& request, std::string_view origin) 
   return host != nullptr && (origin == "http://" + *host || origin == "https://" + *host);
 }
 
-std::optional<ApiError> Access::refusal(HttpRequest& request) const {
+std::optional<ApiError> Access::refusal_of_key(const ApiKey& key, HttpRequest& request) {
+  request.key_name = key.name;
+  request.key_models = key.models;
+  const bool is_metrics = request.path == "/metrics";
+  const bool may = is_metrics ? key.sees_metrics : is_management(request.path) ? key.manages : key.infers;
+  if (!may) {
+    return ApiError(403,
+                    fmt::format("the key lacks the scope {}", is_metrics                    ? "metrics"
+                                                              : is_management(request.path) ? "admin"
+                                                                                            : "infer"),
+                    "insufficient_scope");
+  }
+  if (request.method != "POST" || key.limits == KeyLimits{}) return std::nullopt;
+  if (const auto refused = use_.begin(key.name, key.limits)) {
+    ApiError error(429, refused->message, "rate_limit_exceeded");
+    error.headers.emplace_back("Retry-After", std::to_string(refused->retry_after.count()));
+    return error;
+  }
+  request.takes_place = true;
+  return std::nullopt;
+}
+
+void Access::done(const HttpRequest& request) {
+  if (request.takes_place) use_.end(request.key_name);
+}
+
+std::optional<ApiError> Access::refusal(HttpRequest& request) {
   const std::string* const host = request.header("host");
   if (host != nullptr && !allows_host(*host)) {
     return ApiError(403, fmt::format("the host name '{}' is not allowed; --allowed-hosts adds it", *host));
@@ -144,10 +227,7 @@ std::optional<ApiError> Access::refusal(HttpRequest& request) const {
   for (const ApiKey& key : *known) {
     if (equal_in_constant_time(key.sha256, digest)) found = &key;
   }
-  if (found != nullptr && !given.empty()) {
-    request.key_name = found->name;
-    return std::nullopt;
-  }
+  if (found != nullptr && !given.empty()) return refusal_of_key(*found, request);
   ApiError error(401, given.empty() ? "an API key is needed: Authorization: Bearer KEY" : "the API key is wrong",
                  "invalid_api_key");
   error.headers.emplace_back("WWW-Authenticate", "Bearer");
@@ -162,7 +242,7 @@ Headers Access::cors_headers(const HttpRequest& request) const {
   return {{"Access-Control-Allow-Origin", *origin}, {"Vary", "Origin"}};
 }
 
-std::optional<Response> Access::check(HttpRequest& request) const {
+std::optional<Response> Access::check(HttpRequest& request) {
   if (request.method == "OPTIONS" && request.header("access-control-request-method") != nullptr) {
     Headers headers = cors_headers(request);
     if (headers.empty()) return error_response(ApiError(403, "the origin is not allowed"), dialect_of(request.path));

@@ -36,6 +36,30 @@ TEST(Keys, RefusalsNameFileAndLine) {
   EXPECT_EQ(refusal_of("a:a-key-of-tests-1\na:a-key-of-tests-2"), "keys.txt: line 2: the name a is there twice");
 }
 
+TEST(Keys, HaveScopesModelsAndLimits) {
+  const auto keys = parse_keys(
+      "a-key-of-tests-1\n"
+      "bob: a-key-of-tests-2  scopes=metrics,admin requests=60 models=llama:8b,qwen tokens=9000 concurrent=3\n"
+      "a-key-of-tests-3 models=llama:8b\n",
+      "keys.txt");
+  ASSERT_EQ(keys.size(), 3u);
+  EXPECT_TRUE(keys[0].infers && keys[0].sees_metrics && !keys[0].manages);
+  EXPECT_EQ(keys[0].limits, KeyLimits{});
+  EXPECT_TRUE(!keys[1].infers && keys[1].sees_metrics && keys[1].manages);
+  EXPECT_EQ(keys[1].limits, (KeyLimits{.requests = 60, .tokens = 9000, .concurrent = 3}));
+  EXPECT_EQ(keys[1].models, (std::vector<std::string>{"llama:8b", "qwen"}));
+  EXPECT_EQ(keys[2].name, "line 3");
+  EXPECT_EQ(keys[2].models, (std::vector<std::string>{"llama:8b"}));
+  EXPECT_EQ(refusal_of("a-key-of-tests-1 scopes=root"),
+            "keys.txt: line 1: the scope 'root' is not infer, metrics or admin");
+  for (const char* const option : {"requests=0", "tokens=-1", "concurrent=x", "requests=", "requests=1.5"})
+    EXPECT_EQ(refusal_of(std::string("a-key-of-tests-1 ") + option),
+              std::string("keys.txt: line 1: ") + option + " is not a number from 1 on");
+  EXPECT_EQ(refusal_of("a-key-of-tests-1 speed=9"),
+            "keys.txt: line 1: 'speed=9' is not scopes=, models=, requests=, tokens= or concurrent=");
+  EXPECT_EQ(refusal_of("a-key-of-tests-1 models="), "keys.txt: line 1: models= names no model");
+}
+
 int status_of_host(const AccessOptions& options, const std::string& host) {
   HttpRequest request{.method = "GET", .path = "/v1/models", .headers = {{"host", host}}};
   const auto response = Access(options).check(request);

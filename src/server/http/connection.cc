@@ -34,13 +34,15 @@ int status_of(const error_code& error) {
 
 }  // namespace
 
-Connection::Connection(asio::ip::tcp::socket socket, std::string peer, std::shared_ptr<ConnectionShared> shared,
-                       std::function<void()> closed)
+Connection::Connection(Socket socket, std::string peer, std::shared_ptr<const TlsContext> tls,
+                       std::shared_ptr<ConnectionShared> shared, std::function<void()> closed)
     : socket_(std::move(socket)),
       timer_(socket_.get_executor()),
       peer_(std::move(peer)),
       shared_(std::move(shared)),
-      closed_(std::move(closed)) {}
+      closed_(std::move(closed)) {
+  if (tls != nullptr) tls_.emplace(std::move(tls));
+}
 
 Connection::~Connection() = default;
 
@@ -82,12 +84,25 @@ void Connection::read() {
 void Connection::received(size_t bytes) {
   if (phase_ == Phase::kLingering) {
     input_.consume(input_.size());
-  } else {
-    input_.commit(asio::buffer_copy(input_.prepare(bytes), asio::buffer(received_.data(), bytes)));
-    window_bytes_ += bytes;
-    process();
+    return read();
   }
+  window_bytes_ += bytes;
+  const std::string_view came(received_.data(), bytes);
+  if (tls_) {
+    if (!decrypt(came)) return close();
+  } else {
+    input_.commit(asio::buffer_copy(input_.prepare(bytes), asio::buffer(came.data(), came.size())));
+  }
+  process();
   read();
+}
+
+bool Connection::decrypt(std::string_view bytes) {
+  std::string plain;
+  const bool goes_on = tls_->receive(bytes, plain);
+  push_raw(tls_->take_outgoing());
+  input_.commit(asio::buffer_copy(input_.prepare(plain.size()), asio::buffer(plain)));
+  return goes_on || !plain.empty();
 }
 
 // Gives the parser what came, while no request is handled.
@@ -212,6 +227,7 @@ void Connection::send_response(Response response) {
   if (!is_head_) data += response.body;
   ending_ = true;
   push(std::move(data));
+  say_end();
 }
 
 void Connection::respond(Response response) {
@@ -234,10 +250,24 @@ void Connection::end() {
   if (phase_ != Phase::kHandled || !streaming_ || ending_) return;
   ending_ = true;
   if (chunked_ && !is_head_) push("0\r\n\r\n");
+  say_end();
   if (outgoing_.empty() && sending_.empty()) answered();
 }
 
 void Connection::push(std::string data) {
+  if (!tls_) return push_raw(std::move(data));
+  tls_->send(data);
+  push_raw(tls_->take_outgoing());
+}
+
+void Connection::say_end() {
+  if (!tls_ || keeps_alive_) return;
+  tls_->close();
+  push_raw(tls_->take_outgoing());
+}
+
+void Connection::push_raw(std::string data) {
+  if (data.empty()) return;
   outgoing_ += data;
   if (sending_.empty()) write_some();
 }
@@ -277,7 +307,7 @@ void Connection::answered() {
   if (!keeps_alive_) {
     // A client that still sends gets a reset in place of the answer unless its bytes are read for a while.
     error_code ignored;
-    socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    socket_.shutdown(asio::socket_base::shutdown_send, ignored);
     enter(Phase::kLingering);
     input_.consume(input_.size());
     return read();
@@ -335,14 +365,14 @@ void Connection::close_now() {
 
 void Connection::close() {
   if (phase_ == Phase::kClosed) return;
-  const bool was_handled = phase_ == Phase::kHandled;
+  const bool was_accepted = phase_ == Phase::kHandled || phase_ == Phase::kBody;
   phase_ = Phase::kClosed;
   error_code ignored;
   timer_.cancel();
   socket_.close(ignored);
   if (exchange_) exchange_->leave();
   exchange_.reset();
-  if (was_handled && shared_->handlers.done)
+  if (was_accepted && shared_->handlers.done)
     shared_->handlers.done(request_, 499, std::chrono::duration<double>(Clock::now() - request_start_).count());
   if (closed_) std::exchange(closed_, nullptr)();
 }

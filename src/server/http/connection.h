@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -15,11 +16,14 @@
 #include <optional>
 
 #include "src/server/http/http_server.h"
+#include "src/server/http/tls.h"
 
 namespace gabbro::server {
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;
+
+using Socket = asio::generic::stream_protocol::socket;  // of TCP or of a path
 
 class ConnectionExchange;
 
@@ -54,9 +58,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `closed` is called once.
-  Connection(asio::ip::tcp::socket socket, std::string peer, std::shared_ptr<ConnectionShared> shared,
-             std::function<void()> closed);
+  // `tls`: null for plain text. `closed` is called once.
+  Connection(Socket socket, std::string peer, std::shared_ptr<const TlsContext> tls,
+             std::shared_ptr<ConnectionShared> shared, std::function<void()> closed);
   ~Connection();
 
   void start();
@@ -77,6 +81,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   void read();
   void received(size_t bytes);
+  bool decrypt(std::string_view bytes);  // to input_; false: it is no TLS
   void process();
   void on_header();
   void dispatch();
@@ -84,6 +89,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void send_response(Response response);
   std::string head_of(const Response& response, bool streamed);
   void push(std::string data);
+  void push_raw(std::string data);
+  void say_end();  // of TLS, after the last byte of the last answer
   void write_some();
   void on_written();
   void answered();
@@ -92,7 +99,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   void enter(Phase phase);
   void close();
 
-  asio::ip::tcp::socket socket_;
+  Socket socket_;
+  std::optional<TlsSession> tls_;
   asio::steady_timer timer_;
   std::string peer_;
   std::shared_ptr<ConnectionShared> shared_;

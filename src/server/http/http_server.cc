@@ -1,5 +1,7 @@
 #include "src/server/http/http_server.h"
 
+#include <unistd.h>
+
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/v6_only.hpp>
@@ -12,6 +14,7 @@
 
 #include "src/base/error.h"
 #include "src/server/http/connection.h"
+#include "src/server/http/listener.h"
 
 namespace gabbro::server {
 namespace {
@@ -20,12 +23,6 @@ using asio::ip::tcp;
 using error_code = boost::system::error_code;
 constexpr std::chrono::milliseconds kAfterAcceptError{100};
 constexpr std::chrono::milliseconds kClosing{2'000};  // in which all connections are closed
-
-std::string text_of(const tcp::endpoint& endpoint) {
-  const std::string address = endpoint.address().to_string();
-  return endpoint.address().is_v6() ? fmt::format("[{}]:{}", address, endpoint.port())
-                                    : fmt::format("{}:{}", address, endpoint.port());
-}
 
 Error error_of_bind(const std::string& host, int port, const error_code& error) {
   const std::string where = fmt::format("{}:{}", host.find(':') != host.npos ? "[" + host + "]" : host, port);
@@ -44,8 +41,9 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
       : options(std::move(given)), shared(std::make_shared<ConnectionShared>(options, std::move(handlers))) {}
 
   void bind();
-  void accept(tcp::acceptor& acceptor);
-  void take(tcp::socket socket);
+  void add(Acceptor acceptor);
+  void accept(Acceptor& acceptor);
+  void take(Socket socket);
   void repeat(const std::shared_ptr<asio::steady_timer>& timer, std::chrono::milliseconds period,
               const std::shared_ptr<std::function<void()>>& task);
   void forget(Connection* connection, const std::string& peer);
@@ -55,7 +53,8 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
   std::shared_ptr<ConnectionShared> shared;
   asio::io_context context;
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work{asio::make_work_guard(context)};
-  std::list<tcp::acceptor> acceptors;
+  std::list<Acceptor> acceptors;
+  std::vector<std::string> own_paths;  // of sockets, which are removed at the end
   std::vector<std::string> addresses;
   int port = 0;
   std::vector<std::shared_ptr<asio::steady_timer>> timers;
@@ -66,8 +65,23 @@ struct HttpServer::State : std::enable_shared_from_this<HttpServer::State> {
   std::map<std::string, size_t> by_address;
 };
 
+void HttpServer::State::add(Acceptor acceptor) {
+  const Endpoint endpoint = acceptor.local_endpoint();
+  addresses.push_back(text_of(endpoint, options.tls != nullptr));
+  if (const auto number = port_of(endpoint)) port = *number;
+  acceptors.push_back(std::move(acceptor));
+}
+
 void HttpServer::State::bind() {
   port = options.port;
+  if (!options.descriptors.empty()) {
+    for (const int descriptor : options.descriptors) add(acceptor_of(context, descriptor));
+    return;
+  }
+  for (const std::string& path : options.paths) {
+    add(listen_on_path(context, path));
+    own_paths.push_back(path);
+  }
   for (const std::string& host : options.hosts) {
     error_code error;
     const auto address = asio::ip::make_address(host, error);
@@ -82,15 +96,13 @@ void HttpServer::State::bind() {
     // A machine without IPv6 serves IPv4.
     if (error && host == "::1" && error != asio::error::address_in_use && !acceptors.empty()) continue;
     if (error) throw error_of_bind(host, port, error);
-    port = acceptor.local_endpoint().port();
-    addresses.push_back(text_of(acceptor.local_endpoint()));
-    acceptors.push_back(std::move(acceptor));
+    add(Acceptor(std::move(acceptor)));
   }
 }
 
-void HttpServer::State::accept(tcp::acceptor& acceptor) {
+void HttpServer::State::accept(Acceptor& acceptor) {
   acceptor.async_accept(asio::make_strand(context),
-                        [self = shared_from_this(), &acceptor](error_code error, tcp::socket socket) {
+                        [self = shared_from_this(), &acceptor](error_code error, Socket socket) {
                           if (error == asio::error::operation_aborted || self->stopping) return;
                           if (!error) {
                             self->take(std::move(socket));
@@ -104,19 +116,20 @@ void HttpServer::State::accept(tcp::acceptor& acceptor) {
                         });
 }
 
-void HttpServer::State::take(tcp::socket socket) {
+void HttpServer::State::take(Socket socket) {
   error_code error;
-  const tcp::endpoint remote = socket.remote_endpoint(error);
+  const Endpoint remote = socket.remote_endpoint(error);
   if (error) return;
-  const std::string peer = remote.address().to_string();
+  const std::string peer = peer_of(remote);
+  const bool is_path = peer == kUnixPeer;
   bool is_too_many = false;
   std::shared_ptr<Connection> connection;
   {
     const std::lock_guard lock(mutex);
-    is_too_many =
-        connections.size() >= options.limits.connections || by_address[peer] >= options.limits.connections_per_address;
+    is_too_many = connections.size() >= options.limits.connections ||
+                  (!is_path && by_address[peer] >= options.limits.connections_per_address);
     const auto pointer = std::make_shared<Connection*>(nullptr);
-    connection = std::make_shared<Connection>(std::move(socket), peer, shared,
+    connection = std::make_shared<Connection>(std::move(socket), peer, is_path ? nullptr : options.tls, shared,
                                               [self = std::weak_ptr(shared_from_this()), pointer, peer] {
                                                 if (const auto state = self.lock()) state->forget(*pointer, peer);
                                               });
@@ -170,7 +183,7 @@ std::vector<std::string> HttpServer::addresses() const { return state_->addresse
 int HttpServer::port() const { return state_->port; }
 
 void HttpServer::start() {
-  for (tcp::acceptor& acceptor : state_->acceptors) state_->accept(acceptor);
+  for (Acceptor& acceptor : state_->acceptors) state_->accept(acceptor);
   for (int i = 0; i < state_->options.io_threads; ++i)
     state_->threads.emplace_back([state = state_.get()] { state->context.run(); });
 }
@@ -179,8 +192,9 @@ void HttpServer::stop_accepting() {
   state_->shared->draining = true;
   asio::post(state_->context, [state = state_] {
     error_code ignored;
-    for (tcp::acceptor& acceptor : state->acceptors) acceptor.close(ignored);
+    for (Acceptor& acceptor : state->acceptors) acceptor.close(ignored);
   });
+  for (const std::string& path : std::exchange(state_->own_paths, {})) ::unlink(path.c_str());
   for (const auto& connection : state_->open_connections()) connection->close_if_idle();
 }
 
@@ -199,6 +213,11 @@ void HttpServer::stop() {
   for (const auto& timer : state_->timers) timer->cancel();
   state_->context.restart();
   state_->context.poll();
+}
+
+void HttpServer::set_tls(std::shared_ptr<const TlsContext> tls) {
+  const std::lock_guard lock(state_->mutex);
+  state_->options.tls = std::move(tls);
 }
 
 void HttpServer::post(std::function<void()> task) { state_->shared->post(std::move(task)); }

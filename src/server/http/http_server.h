@@ -12,6 +12,8 @@
 
 namespace gabbro::server {
 
+class TlsContext;  // tls.h
+
 // Bounds on clients (docs/guides/server.md has the table).
 struct HttpLimits {
   size_t header_bytes = 16 << 10;
@@ -30,6 +32,9 @@ struct HttpLimits {
 struct HttpOptions {
   std::vector<std::string> hosts = {"127.0.0.1", "::1"};  // addresses; of the default ones ::1 may be missing
   int port = 11434;                                       // 0: any free one
+  std::vector<std::string> paths{};                       // of Unix sockets, besides the hosts
+  std::vector<int> descriptors{};           // of sockets that listen already (systemd); they replace hosts and paths
+  std::shared_ptr<const TlsContext> tls{};  // for hosts and descriptors; null: plain text
   int io_threads = 2;
   int pool_threads = 4;
   HttpLimits limits{};
@@ -56,10 +61,12 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  std::vector<std::string> addresses() const;  // "127.0.0.1:11434", "[::1]:11434"
+  std::vector<std::string> addresses() const;  // "http://127.0.0.1:11434", "https://[::1]:11434", "unix:/run/gabbro"
   int port() const;
 
   void start();
+  // Another certificate, for connections from now on.
+  void set_tls(std::shared_ptr<const TlsContext> tls);
   // No further connections; those that are idle are closed.
   void stop_accepting();
   // Closes all connections and ends the threads. Handlers that run are waited for.
@@ -75,6 +82,12 @@ class HttpServer {
   struct State;
   std::shared_ptr<State> state_;
 };
+
+// The descriptors that systemd hands over to this process (LISTEN_PID, LISTEN_FDS); empty: none. Throws bad_input for
+// values that cannot be.
+std::vector<int> inherited_sockets();
+// Whether only programs of this machine reach the socket.
+bool is_loopback_socket(int descriptor);
 
 // "ollama (process 123)", or an empty text where no process can be named: the one that listens on a TCP port.
 std::string holder_of_port(int port);

@@ -19,9 +19,11 @@ struct HttpRequest {
   std::string query;   // after "?", as sent
   Headers headers;     // names in lower case
   std::string body;
-  std::string peer;      // address of the client, without its port
-  std::string id;        // of the request: the client's x-request-id, or a new one
-  std::string key_name;  // of the API key; empty: none was needed
+  std::string peer;                       // address of the client, without its port
+  std::string id;                         // of the request: the client's x-request-id, or a new one
+  std::string key_name;                   // of the API key; empty: none was needed
+  std::vector<std::string> key_models{};  // that the key may use; empty: all
+  bool takes_place = false;               // it counts as a request of its key until it is over
 
   // The first value of a header, by its name in lower case; null: it is missing.
   const std::string* header(std::string_view name) const;

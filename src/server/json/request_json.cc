@@ -8,27 +8,32 @@
 namespace gabbro::server {
 namespace {
 
-// Checks a document without keeping it.
-class Checker final : public nlohmann::json_sax<Json> {
+// Builds a document, and refuses it as soon as it passes a limit.
+class Builder final : public nlohmann::json_sax<Json> {
  public:
-  explicit Checker(const JsonLimits& limits) : limits_(limits) {}
+  explicit Builder(const JsonLimits& limits) : limits_(limits) {}
 
-  bool null() override { return count(); }
-  bool boolean(bool) override { return count(); }
-  bool number_integer(number_integer_t) override { return count(); }
-  bool number_unsigned(number_unsigned_t) override { return count(); }
-  bool number_float(number_float_t, const string_t&) override { return count(); }
-  bool binary(binary_t&) override { return count(); }
+  Json take() { return std::move(document_); }
+
+  bool null() override { return put(nullptr); }
+  bool boolean(bool value) override { return put(value); }
+  bool number_integer(number_integer_t value) override { return put(value); }
+  bool number_unsigned(number_unsigned_t value) override { return put(value); }
+  bool number_float(number_float_t value, const string_t&) override { return put(value); }
+  bool binary(binary_t&) override { return false; }  // JSON has none
   bool string(string_t& text) override {
     if (text.find('\0') != text.npos) throw ApiError(400, "a text of the request has a NUL character");
-    return count();
+    return put(std::move(text));
   }
-  bool start_object(size_t) override { return open(); }
-  bool start_array(size_t) override { return open(); }
+  bool start_object(size_t) override { return open(Json::object()); }
+  bool start_array(size_t) override { return open(Json::array()); }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
     if (name.find('\0') != name.npos) throw ApiError(400, "a name of the request has a NUL character");
+    Json& object = *open_.back();
+    member_ = &object[name];  // of two with one name the last one counts
+    // The number of names that came, also those that came twice.
     if (++members_.back() > limits_.members)
       throw ApiError(400, fmt::format("an object of the request has more than {} members", limits_.members));
     return true;
@@ -38,33 +43,49 @@ class Checker final : public nlohmann::json_sax<Json> {
   }
 
  private:
-  bool count() {
+  // The place of the next value. Nothing is added before it around an open value, so that open_ stays valid.
+  Json& place() {
+    if (open_.empty()) return document_;
+    if (open_.back()->is_array()) return open_.back()->emplace_back();
+    return *member_;
+  }
+  bool put(Json value) {
     if (++elements_ > limits_.elements)
       throw ApiError(400, fmt::format("the request has more than {} values", limits_.elements));
+    place() = std::move(value);
     return true;
   }
-  bool open() {
-    members_.push_back(0);
-    if (members_.size() > limits_.depth)
+  bool open(Json container) {
+    if (open_.size() >= limits_.depth)
       throw ApiError(400, fmt::format("the request nests deeper than {} levels", limits_.depth));
-    return count();
+    if (++elements_ > limits_.elements)
+      throw ApiError(400, fmt::format("the request has more than {} values", limits_.elements));
+    Json& at = place();
+    at = std::move(container);
+    open_.push_back(&at);
+    members_.push_back(0);
+    return true;
   }
   bool close() {
+    open_.pop_back();
     members_.pop_back();
     return true;
   }
 
   const JsonLimits limits_;
+  Json document_;
+  std::vector<Json*> open_;  // objects and arrays that are not whole, the outermost first
   std::vector<size_t> members_;
+  Json* member_ = nullptr;  // of the last open object
   size_t elements_ = 0;
 };
 
 }  // namespace
 
 Json parse_request(std::string_view body, const JsonLimits& limits) {
-  Checker checker(limits);
-  Json::sax_parse(body, &checker);
-  Json document = Json::parse(body);
+  Builder builder(limits);
+  Json::sax_parse(body, &builder);
+  Json document = builder.take();
   if (!document.is_object()) throw ApiError(400, "the body is not a JSON object");
   return document;
 }

@@ -268,6 +268,12 @@ std::vector<ModelRegistry::Status> ModelRegistry::loaded() const {
   return all;
 }
 
+bool ModelRegistry::is_restarting() const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(
+      slots_, [](const auto& slot) { return slot.second.runner != nullptr && !slot.second.runner->is_ready(); });
+}
+
 bool ModelRegistry::is_loading() const {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(slots_, [](const auto& slot) { return slot.second.runner == nullptr; });

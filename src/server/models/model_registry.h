@@ -86,6 +86,8 @@ class ModelRegistry {
   };
   std::vector<Status> loaded() const;
   bool is_loading() const;
+  // Whether an engine that was lost is started again.
+  bool is_restarting() const;
 
  private:
   using Clock = std::chrono::steady_clock;

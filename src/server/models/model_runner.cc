@@ -18,6 +18,7 @@ struct ModelRunner::Job {
   std::function<void(TextEncoder&, const std::atomic<bool>&)> work{};
   std::atomic<bool> canceled = false;
   std::atomic<State> state = State::kWaiting;
+  bool paused = false;  // with the runner's mutex held
   // Set by the runner's thread with its mutex held.
   bool has_ticket = false;
   Ticket ticket = 0;
@@ -38,6 +39,8 @@ struct ModelRunner::Job {
 
 namespace {
 
+constexpr std::chrono::milliseconds kRestartLook{100};
+
 GenerateResult canceled_result(const GenerationRequest& request) {
   GenerateResult result;
   result.prompt_tokens = std::ssize(request.prompt);
@@ -56,6 +59,7 @@ class CountedChannel final : public Channel {
     channel_->started();
   }
   void text(std::string_view piece) override { channel_->text(piece); }
+  void scores(std::span<const TokenScore> scores) override { channel_->scores(scores); }
   void finished(GenerateResult result) override {
     job_->ended();
     job_->answered();
@@ -176,6 +180,12 @@ void ModelRunner::cancel_job(Job& job) {
   if (job.has_ticket && job.state != Job::State::kEnded) model_.generator->cancel(job.ticket);
 }
 
+void ModelRunner::pause(const JobHandle& job, bool paused) {
+  const std::lock_guard lock(mutex_);
+  job->paused = paused;
+  if (job->has_ticket && job->state != Job::State::kEnded) model_.generator->pause(job->ticket, paused);
+}
+
 size_t ModelRunner::place(const JobHandle& job) const {
   const std::lock_guard lock(mutex_);
   size_t place = 0;
@@ -196,7 +206,9 @@ void ModelRunner::run() {
     std::list<JobHandle> jobs;
     {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return busy || stops_ || !incoming_.empty(); });
+      const auto has_work = [&] { return busy || stops_ || !incoming_.empty(); };
+      // An engine that is started again is watched, also without requests.
+      is_ready() ? wake_.wait(lock, has_work) : void(wake_.wait_for(lock, kRestartLook, has_work));
       jobs.swap(incoming_);
       if (stops_ && jobs.empty() && !busy) return;
     }
@@ -233,6 +245,7 @@ void ModelRunner::begin(const JobHandle& job) {
     job->has_ticket = true;
     job->ticket = ticket;
     if (job->canceled) model_.generator->cancel(ticket);
+    if (job->paused) model_.generator->pause(ticket, true);
   } catch (const Error& error) {
     job->ended();
     channel->failed(error);

@@ -37,11 +37,14 @@ class ModelRunner {
   // throw.
   JobHandle add_work(std::function<void(TextEncoder&, const std::atomic<bool>& cancel)> work);
   void cancel(const JobHandle& job);
+  void pause(const JobHandle& job, bool paused);  // as GenerationLoop
 
   size_t place(const JobHandle& job) const;  // in the queue, from 1 on; 0: it does not wait
   size_t waiting() const { return waiting_; }
   size_t running() const { return running_; }
   // Whether requests fail since the device is lost, more often than a worker process is started again.
+  // False while an engine that was lost is started again.
+  bool is_ready() const { return model_.generator == nullptr || model_.generator->is_ready(); }
   bool is_lost() const { return losses_ > kMostLosses; }
 
  private:

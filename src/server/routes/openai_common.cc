@@ -11,6 +11,7 @@
 namespace gabbro::server {
 namespace {
 
+constexpr size_t kLongestSalt = 256;
 constexpr double kMostSeconds = 10.0 * 365 * 24 * 3600;
 
 KeepAlive duration_of(double seconds) {
@@ -70,13 +71,17 @@ OpenAiRequest read_openai_request(Fields& fields) {
   // vLLM's: the lower goes first.
   request.priority = static_cast<int>(-fields.integer("priority", -kHighestPriority, -kLowestPriority).value_or(0));
   request.keep_alive = read_keep_alive(fields, "keep_alive");
+  request.cache_salt = fields.text("cache_salt").value_or("");
+  if (request.cache_salt.size() > kLongestSalt)
+    fields.refuse("cache_salt", fmt::format("is longer than {} bytes", kLongestSalt));
   return request;
 }
 
 void add_choices(AnswerRequest& answer, const std::vector<int32_t>& prompt, const GenerateOptions& options,
                  const OpenAiRequest& asked) {
   for (int64_t i = 0; i < asked.choices; ++i) {
-    GenerationRequest request{.prompt = prompt, .options = options, .priority = asked.priority};
+    GenerationRequest request{
+        .prompt = prompt, .options = options, .priority = asked.priority, .tree = asked.cache_salt};
     if (options.sampler.seed != 0) request.options.sampler.seed += static_cast<uint64_t>(i);
     answer.requests.push_back(std::move(request));
   }

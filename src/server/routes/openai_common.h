@@ -12,7 +12,8 @@ struct OpenAiRequest {
   bool streams = false;
   bool includes_usage = false;
   int64_t choices = 1;
-  int priority = 0;  // as GenerationRequest has it
+  int priority = 0;        // as GenerationRequest has it
+  std::string cache_salt;  // requests of different ones share no cached prompts
   std::optional<KeepAlive> keep_alive{};
 };
 

@@ -12,6 +12,7 @@ void answer_health(Service&, const std::shared_ptr<Exchange>& exchange) { respon
 void answer_ready(Service& service, const std::shared_ptr<Exchange>& exchange) {
   if (service.is_draining()) throw overloaded("the server is shutting down");
   if (service.models().is_loading()) throw overloaded("a model is loading");
+  if (service.models().is_restarting()) throw overloaded("an engine that was lost is started again");
   respond_json(*exchange, {{"status", "ready"}});
 }
 
