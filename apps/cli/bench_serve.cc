@@ -65,7 +65,7 @@ std::vector<LoopPoint> points_of(const ServeBenchOptions& o) {
 
 LoadShape shape_of(const ServeBenchOptions& o) {
   LoadShape shape = *std::ranges::find(load_shapes(), o.load, &LoadShape::name);
-  // Lengths that are given are those of each request.
+  // Lengths that are given hold for each request.
   if (o.prompt) {
     shape.prompt = *o.prompt;
     shape.prompt_spread = 0;

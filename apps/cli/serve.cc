@@ -92,7 +92,7 @@ void reload_keys(server::Server& server, const std::string& file) {
   }
 }
 
-// The same for the certificate.
+// Reads the certificate again.
 void reload_tls(server::Server& server, const ServeArguments& o) {
   if (o.certificate.empty()) return;
   try {

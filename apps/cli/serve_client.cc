@@ -62,7 +62,7 @@ class EventReader {
       return;
     }
     const Json chunk = Json::parse(data, nullptr, false);
-    if (!chunk.is_object()) throw failed("an event of the server is no JSON object");
+    if (!chunk.is_object()) throw failed("an event of the server is not a JSON object");
     if (const auto error = chunk.find("error"); error != chunk.end() && !error->is_null()) {
       times_.error =
           error->is_object() && has_text(*error, "message") ? (*error)["message"].get<std::string>() : error->dump();

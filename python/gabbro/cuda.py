@@ -1,4 +1,4 @@
-"""GPUs under PyTorch's names: of NVIDIA, or, as in PyTorch for ROCm, of AMD on a machine without those of NVIDIA.
+"""GPUs under PyTorch's names: NVIDIA's, or, as in PyTorch for ROCm, AMD's on a machine without NVIDIA's.
 
 >>> isinstance(gb.cuda.is_available(), bool)
 True

@@ -86,7 +86,7 @@ class GradScaler:
     device : str or Device, optional
         Without it, the default. It may come first, as in torch.amp.
     enabled : bool
-        False leaves losses and steps as they are.
+        False leaves losses and steps unchanged.
 
     >>> weight = gb.nn.Parameter(gb.tensor([1.0]))
     >>> optimizer, scaler = gb.optim.SGD([weight], lr=0.5), gb.GradScaler()

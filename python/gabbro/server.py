@@ -39,7 +39,7 @@ def _program(given: str | os.PathLike[str] | None) -> str:
     if named:
         found = shutil.which(os.fspath(named))
         if found is None:
-            raise FileNotFoundError(f"[server] {os.fspath(named)} is no program that can be run")
+            raise FileNotFoundError(f"[server] {os.fspath(named)} is not a program that can be run")
         return found
     built = pathlib.Path(_core.__file__).parents[2] / "bin" / "gabbro"
     if built.is_file():
@@ -85,7 +85,7 @@ class Server:
     wait : float
         Seconds that loading may take.
     **options
-        Those of ``gabbro serve``, with ``_`` for ``-``: ``parallel=8``, ``ctx=8192``, ``deterministic=True``,
+        Options of ``gabbro serve``, with ``_`` for ``-``: ``parallel=8``, ``ctx=8192``, ``deterministic=True``,
         ``alias=["a=b"]``.
 
     Raises

@@ -303,7 +303,7 @@ def copysign(a: Operand, b: Operand) -> Tensor:
 def nextafter(a: Operand, b: Operand) -> Tensor:
     """The number after each element of `a` on the way to `b`; where they are equal, that of `b`.
 
-    Steps are those of Rump et al. (Computing predecessor and successor in rounding to nearest, 2009): u(1 + 2u)|a| is
+    The steps follow Rump et al. (Computing predecessor and successor in rounding to nearest, 2009): u(1 + 2u)|a| is
     more than half of the distance to the next number and less than one and a half.
 
     Parameters
@@ -335,7 +335,7 @@ def nextafter(a: Operand, b: Operand) -> Tensor:
     a, b = a.astype(wide), b.astype(wide)
     size = _core.abs(a)
     outwards = _core.equal(_core.greater(b, a), _core.greater(a, 0))
-    small = _core.less(size, 1)  # made larger, so that the step is no subnormal number
+    small = _core.less(size, 1)  # made larger, so that the step is not a subnormal number
     scaled = _core.where(small, size * 2.0**64, size)
     moved = _core.where(outwards, scaled + scaled * share, scaled - scaled * share)
     moved = _core.where(small, moved * 2.0**-64, moved)

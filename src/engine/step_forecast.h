@@ -1,5 +1,5 @@
 // How long the next step of a Scheduler may take, from the steps before it, and before there are any from the size of
-// the model. It is no estimate of speed: a watchdog takes a step that is many times slower for one that hangs.
+// the model. It does not estimate speed: a watchdog takes a step that is many times slower for one that hangs.
 #pragma once
 
 #include <cstdint>

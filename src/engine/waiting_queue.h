@@ -1,6 +1,6 @@
-// Requests that wait for their turn: first those of the owner who had the fewest tokens, and of one owner by priority,
-// among equals in the order in which they came. A request gains one priority for every kStepsOfAPriority steps that it
-// waits, so that no later one of its owner goes before it after kMostOvertakenSteps.
+// Requests that wait for their turn: first requests of the owner who had the fewest tokens; an owner's requests by
+// priority, among equals in the order in which they came. A request gains one priority for every kStepsOfAPriority
+// steps that it waits, so that no later one of its owner goes before it after kMostOvertakenSteps.
 #pragma once
 
 #include <functional>

@@ -163,7 +163,7 @@ TEST(Jpeg, is_read) {
 TEST(Jpeg, is_set_upright) {
   Picture picture{.width = 16, .height = 8, .channels = 1};
   for (int i = 0; i < 128; ++i) picture.pixels.push_back(i % 16 < 8 ? 10 : 240);  // the left half is dark
-  // By orientation: whether the first pixel is dark, and the size.
+  // For each orientation: whether the first pixel is dark, and the size.
   const std::tuple<int, bool, int64_t> rows[] = {{1, true, 16}, {2, false, 16}, {3, false, 16}, {4, true, 16},
                                                  {5, true, 8},  {6, true, 8},   {7, false, 8},  {8, false, 8}};
   for (const auto& [orientation, dark, width] : rows) {

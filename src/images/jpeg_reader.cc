@@ -118,7 +118,8 @@ Picture decode_jpeg(std::span<const std::byte> file, const std::string& name, co
     throw bad_input("{}: {} x {} pixels are more than {}", name, picture.width, picture.height, limits.pixels);
   // A block of 8 x 8 pixels has 6 bits at least, and four of them for each of color where that is stored at half size.
   if (static_cast<size_t>(picture.width * picture.height) / 64 / 8 > file.size())
-    throw bad_input("{}: {} bytes are no picture of {} x {} pixels", name, file.size(), picture.width, picture.height);
+    throw bad_input("{}: {} bytes cannot hold a picture of {} x {} pixels", name, file.size(), picture.width,
+                    picture.height);
   // Before the pixels, after which libjpeg frees the markers.
   ExifFields exif;
   for (const jpeg_marker_struct* marker = reader.jpeg.marker_list; marker != nullptr; marker = marker->next) {

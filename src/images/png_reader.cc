@@ -122,7 +122,8 @@ Picture decode_png(std::span<const std::byte> file, const std::string& name, con
     throw bad_input("{}: {} x {} pixels are more than {}", name, picture.width, picture.height, limits.pixels);
   // A row of zeros packs 1000 to 1 at most (RFC 1951): a file that is much smaller than its picture is cut off.
   if (static_cast<size_t>(picture.width * picture.height) / 8 / 1032 > file.size())
-    throw bad_input("{}: {} bytes are no picture of {} x {} pixels", name, file.size(), picture.width, picture.height);
+    throw bad_input("{}: {} bytes cannot hold a picture of {} x {} pixels", name, file.size(), picture.width,
+                    picture.height);
   picture.pixels.resize(picture.size());
   for (int64_t row = 0; row < picture.height; ++row)
     reader.rows.push_back(picture.pixels.data() + row * picture.width * picture.channels);

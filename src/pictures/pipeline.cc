@@ -71,7 +71,7 @@ images::Picture picture_of(const Tensor& decoded, float scale, float shift) {
 
 // The guided prediction and the prompts' states of one picture.
 struct Prompts {
-  std::vector<float> states;  // [1 or 2, S, C]: those of the negative prompt first
+  std::vector<float> states;  // [1 or 2, S, C]: the negative prompt's first
   int64_t length = 0;         // S
   bool guides = false;
 };

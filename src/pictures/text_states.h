@@ -23,7 +23,7 @@ class TextStates {
   int64_t layers() const { return encoder_->config().shape.layers; }
   PromptTokenizer prompt_tokenizer(const Embeddings& embeddings) const;
 
-  // States of all chunks, one after another, f32 [chunks · context, C]: after all layers but the last `skipped`, with
+  // States of all chunks, in sequence, f32 [chunks · context, C]: after all layers but the last `skipped`, with
   // the final norm. Weights are applied as `syntax` has it. Throws kInterrupted.
   std::vector<float> states(const PromptTokens& tokens, PromptSyntax syntax, int64_t skipped,
                             const std::atomic<bool>* cancel) const;

@@ -112,7 +112,7 @@ TEST_F(Owners, ARequestGivesWayTwiceAtMost) {
   EXPECT_TRUE(first->result && second->result);
 }
 
-TEST_F(Owners, APausedRequestHoldsNobody) {
+TEST_F(Owners, APausedRequestDelaysNoOthers) {
   const auto [ticket, paused] = add(of("a", 30, 1));
   const auto [other_ticket, other] = add(of("a", 30, 2));
   steps(4);

@@ -4,7 +4,7 @@
 A folder has the layout of Stable Diffusion 1.5: model_index.json, scheduler/, text_encoder/, tokenizer/ (vocab.json and
 merges.txt of a small byte-level BPE trained on tests/data/english.txt), unet/, vae/. Its expected.safetensors, all of
 float32, has
-  text.ids, text.states, text.skipped   tokens of PROMPT with padding, the last states, and those of clip_skip 1
+  text.ids, text.states, text.skipped   tokens of PROMPT with padding, the last states, and the states of clip_skip 1
   unet.x, unet.t, unet.context, unet.y  one call of the UNet
   BLOCK.in.N, BLOCK.out                 inputs and output of each block of that call, and of the autoencoder
   vae.latent, vae.decoded, vae.picture, vae.moments

@@ -5,7 +5,7 @@ numbers of PyTorch's CPU generator.
 schedules.json is a list of {"config": scheduler_config.json, "steps": [{"steps", "timesteps", "sigmas", "scale"}]}: sigmas
 without those that a class repeats, and for classes that have none the ratios sqrt((1 - a) / a) of the timesteps; `scale`
 is init_noise_sigma as a factor on unit noise in the scale of the model's input.
-noise.json is a list of {"seed", "counts": [...], "numbers"}: of draws of these counts, one after another, every 509th
+noise.json is a list of {"seed", "counts": [...], "numbers"}: of draws of these counts, in sequence, every 509th
 number and the last 20.
 Needs torch, scipy and diffusers 0.39. Usage: make_schedule_fixtures.py
 """
@@ -82,7 +82,7 @@ def schedules():
                 config = {"_class_name": name, **options}
                 row = dict(config=config, steps=[])
                 for steps in STEPS:
-                    # By diffusers' own errors some classes have no schedule of one step.
+                    # Diffusers' own errors say that some classes have no schedule of one step.
                     try:
                         row["steps"].append(schedule(scheduler, steps))
                     except (IndexError, ValueError, RuntimeError):

@@ -268,7 +268,7 @@ class Paths(unittest.TestCase):
                 self.assertEqual(self.ask(path), 200)
             with open(path, "w", encoding="utf-8"):
                 pass
-            with self.assertRaisesRegex(AssertionError, "is no socket"):
+            with self.assertRaisesRegex(AssertionError, "is not a socket"):
                 server_support.Server(paths=[path])
             with self.assertRaisesRegex(AssertionError, "a path has 1 to 107 bytes"):
                 server_support.Server(paths=["x" * 108])

@@ -1,4 +1,4 @@
-"""The list of methods that tensors have in Python, besides those of the extension."""
+"""The list of methods that tensors have in Python, besides the extension's methods."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def install() -> None:
     owner.is_cuda = property(conversions.is_cuda)
     owner.grad_fn = property(autograd_methods.grad_fn)
     owner.is_sparse = property(lambda self: False, doc="False: tensors are dense.")
-    owner.is_quantized = property(lambda self: False, doc="False: quantized weights are those of layers.")
+    owner.is_quantized = property(lambda self: False, doc="False: only layers have quantized weights.")
     owner.is_meta = property(lambda self: False, doc="False: tensors live on a device.")
     owner.layout = property(lambda self: "strided", doc="'strided': tensors are dense.")
     owner.itemsize = property(lambda self: self.dtype.itemsize, doc="The bytes of an element.")

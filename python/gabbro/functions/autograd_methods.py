@@ -42,7 +42,7 @@ def retain_grad(self: Tensor) -> None:
     """For leaves, whose gradients stay in any case; of others they are not kept, and the call raises ValueError."""
     if not self.is_leaf:
         raise ValueError(
-            "[retain_grad] gradients are kept for leaves alone: gabbro.autograd.grad gives those of others"
+            "[retain_grad] gradients are kept for leaves alone: gabbro.autograd.grad gives the others"
         )
 
 

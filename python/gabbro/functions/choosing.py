@@ -255,7 +255,7 @@ def where(condition: Tensor, input: Any = ABSENT, other: Any = ABSENT) -> Any:
 
 
 def where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
-    """The tensor's elements where the condition is True, else those of `other`."""
+    """The tensor's elements where the condition is True, else the elements of `other`."""
     result: Tensor = where(condition, self, other)
     return result
 

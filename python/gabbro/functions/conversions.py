@@ -108,7 +108,7 @@ def cpu(self: Tensor) -> Tensor:
 
 
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
-    """On a GPU: of NVIDIA, or, as in PyTorch for ROCm, of AMD where there is none of NVIDIA."""
+    """On a GPU: NVIDIA's, or, as in PyTorch for ROCm, AMD's on a machine without NVIDIA's."""
     return to(self, device="cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
 
 

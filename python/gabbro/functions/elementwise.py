@@ -1,4 +1,4 @@
-"""Functions of each element that PyTorch has besides those of the array API standard."""
+"""Functions of each element that PyTorch has besides the array API standard's."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class _DefaultGenerator(Generator):
 
     @property
     def device(self) -> _core.Device:  # type: ignore[override]
-        """The CPU's name: the numbers are those of every device."""
+        """The CPU's name: all devices draw the same numbers."""
         return _core.Device("cpu")
 
     @property
@@ -107,7 +107,7 @@ default_generator = _DefaultGenerator()
 
 @contextlib.contextmanager
 def drawn_from(generator: Generator | None) -> Iterator[None]:
-    """While it lasts, the process's numbers are those of the generator."""
+    """While it lasts, the process draws the generator's numbers."""
     if generator is None or generator is default_generator:
         yield
         return

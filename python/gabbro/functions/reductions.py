@@ -1,4 +1,4 @@
-"""Reductions with PyTorch's arguments, and with those of the array API standard where `axis` is named."""
+"""Reductions with PyTorch's arguments, and with the array API standard's if `axis` is named."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ def split(
     ----------
     input : Tensor
     split_size : int or list of int
-        The length of each piece, of which the last may be smaller; or the lengths of all. PyTorch's method calls it so,
+        The length of each piece (the last one may be smaller); or the lengths of all. PyTorch's method calls it so,
         its function `split_size_or_sections`.
     dim : int
     indices_or_sections : int or list of int

@@ -61,7 +61,7 @@ _to = Module.to
 
 
 def to(self: Module, *args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False) -> Module:
-    """Moves parameters and buffers to a device, or gives those of floats another dtype: ``to("cpu", gb.float16)``.
+    """Moves parameters and buffers to a device, or gives floating ones another dtype: ``to("cpu", gb.float16)``.
 
     A tensor as the argument names both.
     """

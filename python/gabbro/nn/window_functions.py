@@ -146,7 +146,7 @@ def batch_norm(
 ) -> Tensor:
     """Each channel with mean 0 and variance 1 over the batch, times the weight, plus the bias (Ioffe and Szegedy 2015).
 
-    In training the running moments, which may be missing, move toward those of the batch.
+    In training the running moments, which may be missing, move toward the batch's moments.
     """
     if running_mean is None or running_var is None:
         if not training or running_mean is not running_var:

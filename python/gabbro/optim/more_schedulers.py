@@ -142,7 +142,7 @@ class ChainedScheduler(LRScheduler):
         self._last_lr = self._current()
 
     def state_dict(self) -> dict[str, Any]:
-        """The state, with those of the schedulers."""
+        """The state, with the schedulers' states."""
         state = {name: value for name, value in super().state_dict().items() if name != "_schedulers"}
         return state | {"_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}
 

@@ -1,4 +1,4 @@
-"""The lines: each is run in both libraries. Semicolons part statements, of which the last is the result."""
+"""The lines: each is run in both libraries. Semicolons part statements; the last one is the result."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def positive(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     return (np.abs(numbers(shape, seed)) * 0.4 + 0.05).astype(np.float32)  # below 0.9
 
 
-# Inputs by their names; gradients are compared by those of floats.
+# Inputs by their names; gradients of floating inputs are compared.
 ARRAYS = {
     "X": numbers((3, 4)), "Y": numbers((3, 4), 2), "CUBE": numbers((2, 3, 4), 4), "SQUARE": numbers((3, 3), 3),
     "V": numbers((4,), 5), "U": numbers((4,), 6), "V3": numbers((3,), 7), "P": positive((3, 4)), "S": numbers((), 8),

@@ -1,4 +1,4 @@
-// Streams of normal numbers that equal those of other programs for the same seed.
+// Streams of normal numbers that equal other programs' numbers for the same seed.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Normal numbers against those of PyTorch (tests/reference/make_schedule_fixtures.py) and of A1111's generator.
+// Normal numbers against PyTorch's (tests/reference/make_schedule_fixtures.py) and A1111's generators.
 #include <gtest/gtest.h>
 
 #include <fstream>

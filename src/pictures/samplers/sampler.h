@@ -72,7 +72,7 @@ struct Sampler {
   Latent (*run)(Latent x, const SamplerRun& run);
 };
 std::span<const Sampler> samplers();
-// By either name, in any case, with '-' for '_'. Throws bad_input that lists them.
+// Finds a sampler by either name, in any case, with '-' for '_'. Throws bad_input that lists them.
 const Sampler& find_sampler(const std::string& name);
 
 }  // namespace gabbro::pictures

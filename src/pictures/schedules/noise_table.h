@@ -17,7 +17,7 @@ struct NoiseTableOptions {
   bool zero_terminal_snr = false;
 };
 
-// By timestep; in f32, step by step as PyTorch computes them.
+// Indexed by timestep; computed in f32, step by step as PyTorch does.
 class NoiseTable {
  public:
   explicit NoiseTable(const NoiseTableOptions& options);

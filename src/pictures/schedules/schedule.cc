@@ -49,7 +49,7 @@ std::vector<double> spaced_timesteps(const ScheduleOptions& o, int64_t count, in
   return times;
 }
 
-// Every timestep of a step of the distillation, of which `steps` are taken evenly.
+// Every timestep of a step of the distillation; `steps` of them are taken evenly.
 std::vector<double> consistency_timesteps(const ScheduleOptions& o, int64_t count, int64_t steps) {
   if (o.original_steps < 1 || o.original_steps > count || steps > o.original_steps)
     throw bad_input("{} steps: the model was distilled with {}", steps, o.original_steps);

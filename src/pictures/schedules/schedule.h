@@ -40,7 +40,7 @@ enum class TimestepStyle {
 enum class Spacing { kLinspace, kLeading, kTrailing };
 // How sigmas are spaced between the largest and the smallest one.
 enum class SigmaSpacing {
-  kModel,        // those of the timesteps
+  kModel,        // the sigmas of the timesteps
   kKarras,       // linear in sigma^(1/7) (Karras et al. 2022)
   kExponential,  // linear in log sigma
   kBeta          // by the quantiles of a beta distribution, 0.6 and 0.6 (Lee et al. 2024)

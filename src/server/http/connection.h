@@ -81,7 +81,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
 
   void read();
   void received(size_t bytes);
-  bool decrypt(std::string_view bytes);  // to input_; false: it is no TLS
+  bool decrypt(std::string_view bytes);  // to input_; false: it is not TLS
   void process();
   void on_header();
   void dispatch();

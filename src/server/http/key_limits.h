@@ -13,7 +13,7 @@ namespace gabbro::server {
 // 0: no limit.
 struct KeyLimits {
   int64_t requests = 0;    // a minute
-  int64_t tokens = 0;      // a minute: those of prompts that were computed, and those of answers
+  int64_t tokens = 0;      // a minute, of computed prompts and of answers
   int64_t concurrent = 0;  // requests at once
 
   bool operator==(const KeyLimits&) const = default;

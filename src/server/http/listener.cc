@@ -55,7 +55,7 @@ Acceptor listen_on_path(asio::io_context& context, const std::string& path) {
     throw bad_input("--socket: a path has 1 to {} bytes", sizeof(sockaddr_un::sun_path) - 1);
   struct stat info = {};
   if (::lstat(path.c_str(), &info) == 0) {
-    if (!S_ISSOCK(info.st_mode)) throw bad_input("--socket: {} is there and is no socket", path);
+    if (!S_ISSOCK(info.st_mode)) throw bad_input("--socket: {} exists and is not a socket", path);
     if (is_in_use(path)) throw bad_input("--socket: a process listens on {}", path);
     ::unlink(path.c_str());
   }
@@ -78,7 +78,7 @@ Acceptor acceptor_of(asio::io_context& context, int descriptor) {
   if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0 ||
       ::getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM ||
       ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &address_size) != 0)
-    throw bad_input("LISTEN_FDS: descriptor {} is no stream socket that listens", descriptor);
+    throw bad_input("LISTEN_FDS: descriptor {} is not a listening stream socket", descriptor);
   ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   return {context, asio::generic::stream_protocol(address.ss_family, 0), descriptor};
 }

@@ -16,7 +16,7 @@ inline constexpr const char* kUnixPeer = "unix";  // in place of a client's addr
 
 // Mode 0660. A socket that no process listens on any more is replaced. Throws bad_input for a path that cannot be.
 Acceptor listen_on_path(boost::asio::io_context& context, const std::string& path);
-// Throws bad_input for a descriptor that is no listening stream socket.
+// Throws bad_input for a descriptor that is not a listening stream socket.
 Acceptor acceptor_of(boost::asio::io_context& context, int descriptor);
 
 std::string text_of(const Endpoint& endpoint, bool has_tls);  // "http://127.0.0.1:80", "unix:/run/socket"

@@ -31,7 +31,7 @@ class TlsSession {
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
 
-  // Bytes of the client; text that they hold is added to `plain`. False: they are no TLS, or the client ended it.
+  // Bytes of the client; text that they hold is added to `plain`. False: they are not TLS, or the client ended it.
   bool receive(std::string_view bytes, std::string& plain);
   // Text for the client, after the handshake.
   void send(std::string_view plain);

@@ -32,7 +32,7 @@ def clip_grad_norm_(
     foreach : bool, optional
         Allowed: all gradients are one plan in any case.
     error_if_nonfinite : bool
-        Reads the norm, and leaves the gradients as they are where it is infinite or NaN.
+        Reads the norm, and leaves the gradients unchanged if it is infinite or NaN.
 
     Returns
     -------

@@ -11,7 +11,7 @@ from ...gradients import no_grad
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """The elements of all parameters, one after another: [count]."""
+    """The elements of all parameters, in sequence: [count]."""
     return _core.concat([_core.reshape(parameter, -1) for parameter in parameters], 0)
 
 

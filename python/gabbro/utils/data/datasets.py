@@ -26,7 +26,7 @@ class Dataset(Generic[T]):
 
 
 class IterableDataset(Dataset[T]):
-    """Items one after another: a class that derives from it has `__iter__`."""
+    """Items in sequence: a class that derives from it has `__iter__`."""
 
     def __iter__(self) -> Iterator[T]:
         raise NotImplementedError(f"[IterableDataset] a {type(self).__name__} has no __iter__")
@@ -72,7 +72,7 @@ class StackDataset(Dataset[Any]):
 
 
 class ConcatDataset(Dataset[Any]):
-    """Data sets one after another, by number."""
+    """Consecutive data sets, by number."""
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
@@ -94,7 +94,7 @@ class ConcatDataset(Dataset[Any]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Iterable data sets one after another."""
+    """Consecutive iterable data sets."""
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
