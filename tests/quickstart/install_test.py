@@ -12,7 +12,8 @@ BUILD = pathlib.Path(os.environ.get("GABBRO_BUILD_DIR", ROOT / "build" / "releas
 MODEL = ROOT / "tests" / "data" / "tiny" / "tiny-f16.gguf"
 FILES = ["bin/gabbro", "lib/gabbro/gabbro_probe", "lib/gabbro/libgabbro_cpu.so", "share/man/man1/gabbro.1",
          "share/bash-completion/completions/gabbro", "share/zsh/site-functions/_gabbro",
-         "share/fish/vendor_completions.d/gabbro.fish", "share/doc/gabbro/copyright"]
+         "share/fish/vendor_completions.d/gabbro.fish", "share/doc/gabbro/copyright",
+         "share/doc/gabbro/examples/gabbro.service", "share/doc/gabbro/examples/gabbro.socket"]
 # The C++ library: the names of a release, and the headers' names in the source.
 FILES += ["lib/libgabbro.so", "lib/libgabbro.so.0.1", "lib/libgabbro.so.0.1.0", "lib/pkgconfig/gabbro.pc",
           "lib/cmake/gabbro/gabbroConfig.cmake", "lib/cmake/gabbro/gabbroConfigVersion.cmake"]

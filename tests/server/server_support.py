@@ -25,6 +25,7 @@ SCRIPT = {"answers": [
     {"if": "prefill", "tokens": ["late"], "prefill_ms": 60_000},
     {"if": "flood", "tokens": ["x" * 1000], "repeat": 100_000},
     {"if": "megabyte", "tokens": ["y" * 1000], "repeat": 1000},
+    {"if": "torrent", "tokens": ["z" * 20_000], "repeat": 600},  # more than a socket's buffers hold
     {"if": "who", "describes": True},
     {"if": "broken", "tokens": ["so", " far"], "fail_after": 2, "error": "the script fails"},
     {"if": "bytes", "tokens": [[0xE2, 0x82], [0xAC], "uro"]},

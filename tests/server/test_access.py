@@ -191,7 +191,7 @@ class Tls(unittest.TestCase):
                                    {"Content-Type": "application/json"})
                 answer = connection.getresponse()
                 self.assertEqual(answer.status, 200)
-                self.assertEqual(answer.read().count(b"y"), 1_000_000)
+                self.assertEqual(answer.read().count(b"y" * 1000), 1000)
                 self.assertEqual(connection.sock.selected_alpn_protocol(), "http/1.1")
                 self.assertIn(connection.sock.version(), ("TLSv1.2", "TLSv1.3"))
             connection.close()
@@ -231,7 +231,7 @@ class Tls(unittest.TestCase):
 
     def test_files(self):
         first, second = self.files["first"], self.files["second"]
-        for files, says in (((first[0], second[1]), "the key is not that of"), (("/nothing", first[1]), "cannot be used as a certificate"),
+        for files, says in (((first[0], second[1]), "does not belong to the certificate"), (("/nothing", first[1]), "cannot be used as a certificate"),
                             ((first[0], "/nothing"), "cannot be used as a private key"), ((first[1], first[1]), "cannot be used as a certificate")):
             with self.assertRaisesRegex(AssertionError, says):
                 server_support.Server(certificate=files[0], private_key=files[1])

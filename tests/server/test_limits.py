@@ -87,7 +87,7 @@ class Weaknesses(TestCase):
 
     def test_numbers_are_checked(self):
         """CVE-2026-21869, CVE-2026-34756: negative and huge numbers."""
-        for name in ("n", "max_tokens", "top_k", "seed", "top_logprobs", "min_tokens", "repeat_last_n", "best_of", "n_discard", "n_keep"):
+        for name in ("n", "max_tokens", "top_k", "seed", "logprobs", "min_tokens", "repeat_last_n", "best_of", "n_discard", "n_keep"):
             for value in (-(1 << 63), -2, 1 << 31, 1 << 62, 1 << 64, 1e300, -1e300):
                 status, _, content = self.ask("/v1/completions", {"model": "script", "prompt": "hi", "max_tokens": 2, name: value})
                 self.assertIn(status, (200, 400), (name, value))

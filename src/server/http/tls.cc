@@ -109,9 +109,15 @@ std::shared_ptr<const TlsContext> TlsContext::load(const std::string& certificat
   ssl.set_alpn(context, select_http, nullptr);
   if (ssl.use_certificate(context, certificate.c_str()) != 1)
     throw bad_input("{}: cannot be used as a certificate: {}", certificate, take_error());
-  if (ssl.use_key(context, key.c_str(), SSL_FILETYPE_PEM) != 1)
-    throw bad_input("{}: cannot be used as a private key: {}", key, take_error());
-  if (ssl.check_key(context) != 1) throw bad_input("{}: the key is not that of {}", key, certificate);
+  // OpenSSL compares the key with the certificate here already, with an error that names neither.
+  if (ssl.use_key(context, key.c_str(), SSL_FILETYPE_PEM) != 1) {
+    const std::string error = take_error();
+    if (error.find("key values mismatch") == error.npos)
+      throw bad_input("{}: cannot be used as a private key: {}", key, error);
+    throw bad_input("{}: the key does not belong to the certificate {}", key, certificate);
+  }
+  if (ssl.check_key(context) != 1)
+    throw bad_input("{}: the key does not belong to the certificate {}", key, certificate);
   return made;
 }
 
