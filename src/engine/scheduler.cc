@@ -141,8 +141,7 @@ bool Scheduler::make_way(const std::string& owner, int priority) {
 // Pages for all tokens of the request, and one more for each that runs.
 bool Scheduler::has_pages(const ScheduledRequest& next) {
   while (!runner_.has_pages(std::ssize(next.request->text()), std::ssize(running_))) {
-    if (kept_.empty()) return false;
-    kept_.pop_back();
+    if (!kept_.drop_oldest()) return false;
   }
   return true;
 }
@@ -161,38 +160,13 @@ void Scheduler::admit() {
 void Scheduler::start(ScheduledRequest scheduled) {
   const bool uses_kept =
       !options_.deterministic && scheduled.sequence == nullptr && !scheduled.request->scores_prompt();
-  std::unique_ptr<Sequence> kept = uses_kept ? take_kept(scheduled.request->text(), scheduled.tree) : nullptr;
+  std::unique_ptr<Sequence> kept = uses_kept ? kept_.take(scheduled.request->text(), scheduled.tree) : nullptr;
   const bool begins = !scheduled.resumes;
   const auto started = scheduled.started;
   running_.emplace_back(std::move(scheduled), runner_.engine(), std::move(kept), steps_);
   RunningRequest& one = running_.back();
   if (options_.deterministic) one.sequence().name_up_to(std::ssize(one.request().prompt()));
   if (begins) started();
-}
-
-// The sequence that holds the longest beginning of a text, and not much besides; null: none does.
-std::unique_ptr<Sequence> Scheduler::take_kept(std::span<const int32_t> text, const std::string& tree) {
-  auto best = kept_.end();
-  int64_t longest = 0;
-  for (auto kept = kept_.begin(); kept != kept_.end(); ++kept) {
-    if ((*kept)->tree() != tree) continue;
-    const int64_t common = (*kept)->beginning_of(text);
-    const bool fits = 2 * common >= std::ssize((*kept)->tokens());
-    if (fits && common > longest) {
-      longest = common;
-      best = kept;
-    }
-  }
-  if (best == kept_.end()) return nullptr;
-  std::unique_ptr<Sequence> sequence = std::move(*best);
-  kept_.erase(best);
-  return sequence;
-}
-
-void Scheduler::keep(std::unique_ptr<Sequence> sequence) {
-  if (sequence == nullptr || sequence->tokens().empty() || options_.deterministic) return;
-  kept_.push_front(std::move(sequence));
-  if (kept_.size() > most_allowed_) kept_.pop_back();
 }
 
 // One request alone may draft a tree. False: it drafts a chain, which is planned, or nothing.
@@ -302,7 +276,7 @@ double Scheduler::step_forecast() const {
 // The cache has no page for a request: kept sequences lose theirs first, then the request that began last.
 void Scheduler::free_pages(const CacheFull& full) {
   closed_ = true;
-  if (!kept_.empty()) return kept_.pop_back();
+  if (kept_.drop_oldest()) return;
   RunningRequest& needs =
       *std::ranges::find(running_, full.sequence(), [](RunningRequest& one) { return &one.sequence(); });
   if (running_.size() == 1) return needs.fail(full);
@@ -375,7 +349,7 @@ void Scheduler::retire() {
     shares_.ended(scheduled.owner);
     if (options_.drafter != nullptr) options_.drafter->forget(scheduled.ticket);
     if (!error) one.sequence().store_pages();
-    keep(error ? nullptr : one.take_sequence());
+    if (!error && !options_.deterministic) kept_.keep(one.take_sequence(), most_allowed_);
     ended.pop_front();  // its pages are free before the next request begins
     closed_ = false;
     scheduled.ended(error ? &*error : nullptr);

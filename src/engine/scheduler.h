@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/engine/generation_loop.h"
+#include "src/engine/kept_sequences.h"
 #include "src/engine/running_request.h"
 #include "src/engine/step_forecast.h"
 #include "src/engine/tree_runner.h"
@@ -59,8 +60,6 @@ class Scheduler final : public GenerationLoop {
   bool make_way(const std::string& owner, int priority);
   bool has_pages(const ScheduledRequest& next);
   void start(ScheduledRequest scheduled);
-  std::unique_ptr<Sequence> take_kept(std::span<const int32_t> text, const std::string& tree);
-  void keep(std::unique_ptr<Sequence> sequence);
 
   static bool waits_for(const RunningRequest& later, const RunningRequest& earlier);
   std::vector<RunningRequest*> chosen();
@@ -93,8 +92,7 @@ class Scheduler final : public GenerationLoop {
   int64_t steps_ = 0;
   WaitingQueue waiting_{shares_};
   Running running_;  // in the order in which they began
-  // Sequences of requests that ended, the last ones first: conversations go on from them.
-  std::list<std::unique_ptr<Sequence>> kept_;
+  KeptSequences kept_;
   // Requests that a step which failed computed together: each is computed alone, so that only those at fault end.
   std::set<Ticket> suspects_;
   std::string last_failure_;  // of a request that was computed alone; empty: a step was made since
