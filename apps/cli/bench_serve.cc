@@ -189,7 +189,7 @@ void add_bench_serve(Command bench) {
       .placeholder("chat|rag|agent|code");
   command.number("--prompt", o->prompt, "Words of each prompt").range(1, 1 << 20);
   command.number("--answer", o->answer, "Tokens of each answer").range(1, 1 << 20);
-  command.number("--seconds", o->seconds, "Time in which requests are sent, for each load").range(1, 86'400);
+  command.number("--seconds", o->seconds, "How long each load sends requests").range(1, 86'400);
   command.number("--requests", o->requests, "Requests of each load at most; 0: no limit").range(0, 1 << 24);
   command.number("--warmup", o->warmup, "Requests before, which are not counted; -1: one for each stream")
       .range(-1, 1024);

@@ -17,7 +17,7 @@ struct LoopPoint {
 };
 
 struct MeasureOptions {
-  double seconds = 30;   // in which requests are sent
+  double seconds = 30;   // how long a load sends requests
   int64_t requests = 0;  // at most; 0: no bound
   int warmup = 0;        // requests before, which are not counted
   uint64_t seed = 1;

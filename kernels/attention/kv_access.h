@@ -30,7 +30,7 @@ GPU_FUNCTION inline i32 stored_row(i32 d) {
   if constexpr (type == KvType::kU4) return d / kScaleGroup * (kScaleGroup / 2) + d % (kScaleGroup / 2);
   return d;
 }
-// Bits by which element d is shifted in its byte of u4.
+// The shift of element d within its byte of u4, in bits.
 GPU_FUNCTION inline u32 nibble_shift(i32 d) { return d % kScaleGroup < kScaleGroup / 2 ? 0 : 4; }
 
 struct KeySlot {

@@ -87,7 +87,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 
 def promote_types(type1: Any, type2: Any) -> DType:
-    """The dtype in which two dtypes meet: `result_type` of both.
+    """The common dtype of two dtypes: `result_type` of both.
 
     >>> gb.promote_types(gb.int8, gb.float16)
     gabbro.float16

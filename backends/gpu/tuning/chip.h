@@ -28,12 +28,12 @@ struct Chip {
   // The largest T for weights of 16 bits, which a library reads as fast as their f16 copy. With 64 sequences of an 8B
   // model in f16 on an H200 the kernels for a batch give 9,060 tokens/s, and cuBLASLt 8,870.
   int64_t batch_tokens_16bit = 64;
-  // Mean slots of an expert from which on tiles of kMaxBatchTile slots are taken, which convert weights once for most
-  // experts; below, tiles of 16 lose less.
+  // With this many mean slots of an expert, or more, tiles have kMaxBatchTile slots and convert weights once for most
+  // experts; with fewer, tiles of 16 lose less.
   int64_t large_tile_slots = 12;
 
-  // Attention. Tokens from which on it uses matrix cores, if the cache can be read 16 bytes at a time. Queries and
-  // probabilities become f16; with fewer tokens that gains hardly anything, and they stay f32.
+  // Attention uses matrix cores with this many tokens, or more, if the cache can be read 16 bytes at a time. Queries
+  // and probabilities become f16; with fewer tokens that gains hardly anything, and they stay f32.
   int64_t tiled_attention_tokens = 64;
   // Blocks that keep the device busy: with fewer the keys are split, into splits of `split_keys` keys or more.
   int64_t attention_blocks = 256;

@@ -22,7 +22,7 @@ class Axes {
   // In ascending order, each in [0, rank). Throws bad_input "[op] ..." for an axis that the shape does not have, or
   // that is named twice.
   std::vector<int> of(const char* op, const Shape& shape) const;
-  // As of(), in the order in which they were named.
+  // As of(), in the order that the caller gave.
   std::vector<int> in_order(const char* op, const Shape& shape) const;
   bool are_all() const { return !axes_; }
   size_t count() const { return axes_ ? axes_->size() : 0; }  // of those named
