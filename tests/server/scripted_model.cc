@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <deque>
@@ -90,6 +91,7 @@ class ScriptedModel final : public ModelService {
     facts_.sequences = settings.value("parallel", 4);
     facts_.weight_bytes = settings.value("bytes", 1000);
     facts_.device_id = facts_.device_name = "cpu";
+    restart_ = Milliseconds(settings.value("restart_ms", 0));
   }
 
   const ModelFacts& facts() const override { return facts_; }
@@ -98,6 +100,7 @@ class ScriptedModel final : public ModelService {
   const SamplingDefaults& sampling_defaults() const override { return sampling_; }
   const text::ChatTemplate* chat_template(bool) const override { return &template_; }
   StreamingWork streaming_work() const override { return {}; }
+  bool is_ready() const override { return Clock::now() >= ready_at_.load(); }
 
   Ticket add(GenerationRequest request, std::shared_ptr<Channel> channel) override {
     check_request(request, facts_, tokenizer_);
@@ -172,6 +175,7 @@ class ScriptedModel final : public ModelService {
     const Json& answer = entry.answer;
     const bool fails = answer.contains("error") && entry.token >= answer.value("fail_after", size_t{0}) &&
                        entry.result.stop_reason != StopReason::kCanceled;
+    if (fails) ready_at_ = Clock::now() + restart_;
     fails ? entry.channel->failed(failed("{}", answer["error"].get<std::string>()))
           : entry.channel->finished(std::move(entry.result));
   }
@@ -236,6 +240,8 @@ class ScriptedModel final : public ModelService {
   const text::ChatTemplate template_;
   const SamplingDefaults sampling_;
   ModelFacts facts_;
+  Milliseconds restart_{};
+  std::atomic<Clock::time_point> ready_at_ = Clock::time_point{};
   Ticket tickets_ = 0;
   Requests requests_;
   std::mutex mutex_;

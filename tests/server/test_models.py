@@ -13,7 +13,8 @@ def model(text, **settings):
 
 class Models(TestCase):
     config = {"models": {"a": model("of a", bytes=600), "b": model("of b", bytes=600), "c": model("of c", bytes=300, load_ms=300),
-                         "large": model("x", bytes=5000), "broken": model("x", load_error="it cannot be loaded")},
+                         "large": model("x", bytes=5000), "broken": model("x", load_error="it cannot be loaded"),
+                         "lost": {"model": {"restart_ms": 400, "bytes": 10}, "answers": [{"tokens": ["x"], "error": "the device hangs"}]}},
               "load": [], "memory": 1000, "keep_alive_ms": 60_000}
 
     def ask(self, name, text="hi"):
@@ -70,6 +71,25 @@ class Models(TestCase):
         self.assertEqual(status, 500)
         self.assertIn("5000 bytes, more than the limit of 1000", message)
         self.assertEqual(self.ask("c"), "of c")
+
+    def test_readiness(self):
+        """Not while a model loads, and not while an engine that was lost is started again."""
+        self.server.post("/api/generate", {"model": "c", "keep_alive": 0})
+        asks = threading.Thread(target=self.ask, args=("c",))
+        asks.start()
+        self.wait_for_ready(503, "a model is loading")
+        asks.join()
+        self.wait_for_ready(200)
+        self.assertEqual(self.ask("lost"), (500, "the device hangs"))
+        self.wait_for_ready(503, "an engine that was lost is started again")
+        self.wait_for_ready(200)
+
+    def wait_for_ready(self, expected, message=""):
+        end = time.monotonic() + 20
+        while (answer := self.server.get("/ready"))[0] != expected:
+            self.assertLess(time.monotonic(), end, answer)
+            time.sleep(0.01)
+        self.assertIn(message, str(answer[1]))
 
     def test_unload(self):
         self.ask("c")
