@@ -24,8 +24,8 @@ struct ServeBenchOptions {
   std::string url, model, key_file, load = "chat";
   std::vector<int> streams;
   std::vector<std::string> rates;
-  std::optional<int> prompt, answer;
-  std::optional<float> temperature;
+  std::optional<int> prompt, answer, top_k;
+  std::optional<float> temperature, top_p;
   int seconds = 30, warmup = -1, timeout = 600;
   int64_t requests = 0;
   uint64_t seed = 1;
@@ -136,6 +136,8 @@ int measure_server(const ServeBenchOptions& o) {
       .seconds = static_cast<double>(o.seconds), .requests = o.requests, .warmup = o.warmup, .seed = o.seed};
   options.request.ends_itself = o.ends_itself;
   if (o.temperature) options.request.temperature = *o.temperature;
+  if (o.top_p) options.request.top_p = *o.top_p;
+  options.request.top_k = o.top_k;
   options.request.most_seconds = o.timeout;
   const ServeGoals goals{.ttft_ms = o.ttft, .tpot_ms = o.tpot};
   Json document = {{"command", "bench serve"},
@@ -194,6 +196,8 @@ void add_bench_serve(Command bench) {
   command.number("--warmup", o->warmup, "Requests before, which are not counted; -1: one for each stream")
       .range(-1, 1024);
   command.number("--temperature", o->temperature, "Temperature of the requests");
+  command.number("--top-p", o->top_p, "Share of the probability that tokens are drawn from");
+  command.number("--top-k", o->top_k, "Number of the likeliest tokens that are drawn from");
   command.flag("--natural", o->ends_itself, "Let answers end where the model ends them");
   command.number("--timeout", o->timeout, "Seconds that a request may take").range(1, 86'400);
   command.number("--seed", o->seed, "Seed of prompts, lengths and arrivals");

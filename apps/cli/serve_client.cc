@@ -134,6 +134,8 @@ ChatTimes ServeClient::chat(const ChatRequest& request) {
                {"max_tokens", request.answer_tokens},
                {"seed", request.seed}};
   if (request.temperature) body["temperature"] = *request.temperature;
+  if (request.top_p) body["top_p"] = *request.top_p;
+  if (request.top_k) body["top_k"] = *request.top_k;
   if (!request.ends_itself) body["ignore_eos"] = true;
   ChatTimes times;
   EventReader events(times);

@@ -29,8 +29,9 @@ std::vector<std::string> server_models(const ServerAddress& server, const std::a
 struct ChatRequest {
   std::string prompt;
   int answer_tokens;
-  bool ends_itself = false;             // at the model's end of text; else `answer_tokens` are generated
-  std::optional<double> temperature{};  // none: the server's
+  bool ends_itself = false;                      // at the model's end of text; else `answer_tokens` are generated
+  std::optional<double> temperature{}, top_p{};  // none: the server's
+  std::optional<int> top_k{};
   uint64_t seed = 0;
   long most_seconds = 600;
 };

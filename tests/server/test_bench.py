@@ -57,7 +57,7 @@ class Bench(TestCase):
         self.assertAlmostEqual(point["goodput"], inside / tokens * good / point["seconds"], places=6)
 
     def test_closed_loop(self):
-        document = self.measure("--streams", "1,4", "--seconds", 2, "--answer", 20, "--prompt", 10)
+        document = self.measure("--streams", "1,4", "--seconds", 2, "--answer", 20, "--prompt", 10, "--top-p", 0.9, "--top-k", 40)
         self.assertEqual((document["model"], [point["streams"] for point in document["points"]]), ("script", [1, 4]))
         for point in document["points"]:
             self.assertEqual((point["loop"], point["errors"], point["tokens_counted_by"]), ("closed", {}, "usage"))
