@@ -37,6 +37,10 @@ const OpCall kCalls[] = {
     {"linear", [](OpInputs x, const OpAttributes&) { return OpOutputs{linear(x[0], x[1])}; }},
     {"conv1d", [](OpInputs x, const OpAttributes& a) { return OpOutputs{conv1d(x[0], x[1], {}, conv_options(a))}; }},
     {"conv2d", [](OpInputs x, const OpAttributes& a) { return OpOutputs{conv2d(x[0], x[1], {}, conv_options(a))}; }},
+    {"conv2d_nhwc",
+     [](OpInputs x, const OpAttributes& a) {
+       return OpOutputs{conv2d_nhwc(x[0], x[1], {}, {.stride = {a.stride}, .padding = {a.padding}})};
+     }},
     {"depthwise_conv2d",
      [](OpInputs x, const OpAttributes& a) {
        ConvOptions options = conv_options(a);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <utility>
 
 namespace gabbro::abi {
 namespace {
@@ -88,6 +89,36 @@ bool read_conv(const KernelRequest& request, ConvRequest& conv) {
   const TensorView& weight = request.inputs[1];
   if (!read_weights(request, conv, request.outputs[0], request.inputs[0])) return false;
   return weight.shape[0] == conv.groups * conv.out_channels && weight.shape[1] == conv.in_channels;
+}
+
+bool read_conv_nhwc(const KernelRequest& request, ConvNhwcRequest& conv) {
+  int inputs = 2;
+  for (auto& [name, number] :
+       {std::pair<const char*, int*>{"bias", &conv.bias}, {"shift", &conv.shift}, {"residual", &conv.residual}})
+    *number = integer_attribute(request, name, 0) != 0 ? inputs++ : -1;
+  if (!has_operands(request, inputs, 1)) return false;
+  const TensorView &x = request.inputs[0], &weight = request.inputs[1], &y = request.outputs[0];
+  if (!is_real(x, 4) || !is_real(weight, 4) || !is_real(y, 4) || weight.dtype != x.dtype || y.dtype != x.dtype)
+    return false;
+  conv.dtype = x.dtype;
+  conv.images = x.shape[0];
+  conv.in_channels = x.shape[3];
+  conv.out_channels = y.shape[3];
+  if (conv.bias >= 0 && !has_shape(request.inputs[conv.bias], DType::f32, {conv.out_channels})) return false;
+  if (conv.shift >= 0 && !has_shape(request.inputs[conv.shift], x.dtype, {conv.images, conv.out_channels}))
+    return false;
+  if (conv.residual >= 0 &&
+      (!is_real(request.inputs[conv.residual], 4) ||
+       !has_shape(request.inputs[conv.residual], x.dtype, {y.shape[0], y.shape[1], y.shape[2], y.shape[3]})))
+    return false;
+  read_axes(request, conv.window);
+  conv.window.in[0] = conv.window.out[0] = conv.window.kernel[0] = 1;
+  std::copy_n(weight.shape + 1, 2, conv.window.kernel + 1);
+  std::copy_n(x.shape + 1, 2, conv.window.in + 1);
+  std::copy_n(y.shape + 1, 2, conv.window.out + 1);
+  return y.shape[0] == x.shape[0] && weight.shape[0] == conv.out_channels && weight.shape[3] == conv.in_channels &&
+         is_sound(conv.window) && conv.in_channels * conv.window.taps() <= kMostCounted &&
+         conv.images * conv.window.outputs() <= kMostCounted && elements(y) > 0 && elements(weight) > 0;
 }
 
 bool read_conv_transpose(const KernelRequest& request, ConvRequest& conv) {

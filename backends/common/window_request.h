@@ -38,6 +38,18 @@ bool read_conv_transpose(const KernelRequest& request, ConvRequest& conv);
 // conv_weight_gradient: x, dy [N, O, out...] to the gradient of the weights of the conv of x that gave y. No bias.
 bool read_conv_weight_gradient(const KernelRequest& request, ConvRequest& conv);
 
+// conv_nhwc: x [N, H, W, C], weight [O, kernel..., C], then bias f32 [O], shift [N, O] and residual [N, out..., O] as
+// far as they are there, to [N, out..., O]. The window's first axis has the length 1.
+struct ConvNhwcRequest {
+  Window window;
+  int64_t images = 0;
+  int64_t in_channels = 0;
+  int64_t out_channels = 0;
+  int bias = -1, shift = -1, residual = -1;  // their inputs' numbers; -1: none
+  DType dtype = DType::f32;
+};
+bool read_conv_nhwc(const KernelRequest& request, ConvNhwcRequest& conv);
+
 // pool: to [N, C, out...].
 struct PoolRequest {
   Window window;

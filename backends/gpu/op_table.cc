@@ -27,6 +27,7 @@ constexpr OpEntry kOps[] = {
     {"rms_norm", make_rms_norm},
     {"im2col", make_im2col},
     {"conv", make_conv},
+    {"conv_nhwc", make_conv_nhwc},
     {"conv_transpose", make_conv_transpose},
     {"pool", make_pool},
     {"adaptive_avg_pool2d", make_resize},

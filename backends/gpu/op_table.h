@@ -57,6 +57,8 @@ std::unique_ptr<Kernel> make_topk(const abi::KernelRequest& request, const MakeC
 std::unique_ptr<Kernel> make_sampling(const abi::KernelRequest& request, const MakeContext& context);
 // ops/softmax_topk.cc
 std::unique_ptr<Kernel> make_softmax_topk(const abi::KernelRequest& request, const MakeContext& context);
+// ops/conv_nhwc.cc
+std::unique_ptr<Kernel> make_conv_nhwc(const abi::KernelRequest& request, const MakeContext& context);
 // ops/index.cc
 std::unique_ptr<Kernel> make_gather(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_resolve_index(const abi::KernelRequest& request, const MakeContext& context);

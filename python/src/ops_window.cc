@@ -127,6 +127,55 @@ std::pair<int64_t, int64_t> height_and_width(const char* op, const Integers& siz
 }  // namespace
 
 void bind_windows(nb::module_& m) {
+  m.def(
+      "conv2d_nhwc",
+      [](const Tensor& x, const Tensor& weight, const OptionalTensor& bias, const Integers& stride,
+         const Integers& padding, const Integers& dilation, const OptionalTensor& shift,
+         const OptionalTensor& residual) {
+        return conv2d_nhwc(x, weight, or_none(bias),
+                           {.stride = stride.values,
+                            .padding = padding.values,
+                            .dilation = dilation.values,
+                            .shift = or_none(shift),
+                            .residual = or_none(residual)});
+      },
+      nb::arg("x"), nb::arg("weight"), nb::arg("bias") = nb::none(), nb::arg("stride") = Integers{{1}},
+      nb::arg("padding") = Integers{{0}}, nb::arg("dilation") = Integers{{1}}, nb::kw_only(),
+      nb::arg("shift") = nb::none(), nb::arg("residual") = nb::none(),
+      R"(Convolution of images whose channels are last, and what is added to it.
+
+The sum is rounded once. On GPUs it has a kernel on matrix cores in f16 and bf16, where C is a multiple of 8.
+
+Parameters
+----------
+x : Tensor
+    [N, H, W, C] of f32, f16 or bf16.
+weight : Tensor
+    [O, kernel H, kernel W, C] of x's dtype.
+bias : Tensor, optional
+    [O] of f32 or x's dtype.
+stride, padding, dilation : int or sequence of int
+    For both axes, or one for each.
+shift : Tensor, optional
+    [N, O] of x's dtype, added to all places of an image.
+residual : Tensor, optional
+    Of the result's shape and dtype, added to it.
+
+Returns
+-------
+Tensor
+    [N, H', W', O] of x's dtype.
+
+Raises
+------
+ValueError
+    If shapes or dtypes do not fit.
+
+Examples
+--------
+>>> gb.conv2d_nhwc(gb.ones((1, 1, 2, 3)), gb.ones((1, 1, 2, 3)), residual=gb.ones((1, 1, 1, 1)))
+tensor([[[[7.]]]])
+)");
   bind_conv(m, "conv1d", conv1d, "(1, 1, 2)", "tensor([[[2.]]])");
   bind_conv(m, "conv2d", conv2d, "(1, 1, 2, 2)", "tensor([[[[4.]]]])");
   bind_conv(m, "conv3d", conv3d, "(1, 1, 2, 2, 2)", "tensor([[[[[8.]]]]])");

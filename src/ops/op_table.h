@@ -29,6 +29,8 @@ extern const Op kSort, kTopk, kSampling;
 // conv.cc, pool.cc
 extern const Op kIm2col, kConv, kConvTranspose, kConvWeightGradient, kPool, kMaxPoolGradient, kAdaptiveAvgPool2d,
     kUpsample2d;
+// conv_nhwc.cc
+extern const Op kConvNhwc;
 // random.cc, loss.cc
 extern const Op kRandom, kBce, kLabelLogProbability;
 // layer_norm.cc
@@ -70,6 +72,8 @@ inline constexpr const Op* kOpTable[] = {
     // conv.cc, pool.cc
     &kIm2col, &kConv, &kConvTranspose, &kConvWeightGradient, &kPool, &kMaxPoolGradient, &kAdaptiveAvgPool2d,
     &kUpsample2d,
+    // conv_nhwc.cc
+    &kConvNhwc,
     // random.cc, loss.cc
     &kRandom, &kBce, &kLabelLogProbability,
     // layer_norm.cc

@@ -189,6 +189,49 @@ void conv_cases(std::vector<OpCase>& cases, DType dtype) {
   }
 }
 
+// The window of images whose channels are last. Vectors of channels and parts of them, several steps of channels, tiles
+// of pixels and of outputs that are not whole, images that share a tile, few pixels with many channels (splits).
+const std::vector<WindowCase>& channels_last_list() {
+  static const std::vector<WindowCase> kCases = {
+      {.x = {1, 8, 1, 1, 1}, .kernel = {1, 1, 1}, .channels = 1},
+      {.x = {2, 8, 1, 9, 7}, .kernel = {1, 3, 3}, .channels = 5, .padding = {0, 1, 1}},
+      {.x = {1, 40, 1, 13, 12}, .kernel = {1, 3, 3}, .channels = 16, .stride = {1, 2, 2}, .padding = {0, 1, 1}},
+      {.x = {3, 24, 1, 8, 9}, .kernel = {1, 1, 1}, .channels = 130},
+      {.x = {1, 72, 1, 20, 19}, .kernel = {1, 3, 2}, .channels = 34, .padding = {0, 2, 1}, .dilation = {1, 2, 1}},
+      {.x = {2, 320, 1, 4, 4}, .kernel = {1, 3, 3}, .channels = 72, .padding = {0, 1, 1}},
+      {.x = {1, 5, 1, 6, 6}, .kernel = {1, 3, 3}, .channels = 8, .padding = {0, 1, 1}},
+  };
+  return kCases;
+}
+
+void channels_last_cases(std::vector<OpCase>& cases, DType dtype) {
+  for (const WindowCase& c : channels_last_list()) {
+    const WindowAxes w = window_of_case(c);
+    for (const int given : {0, 1, 7}) {  // bits: bias, shift, residual
+      Attributes attributes = window_attributes(w);
+      attributes.set("bias", int64_t{given & 1});
+      attributes.set("shift", int64_t{given >> 1 & 1});
+      attributes.set("residual", int64_t{given >> 2 & 1});
+      cases.push_back({.name = fmt::format("conv_nhwc {} with {}", name_of_case(c, dtype), given),
+                       .op = &kConvNhwc,
+                       .inputs =
+                           [=](Maker& m) {
+                             const Shape weight{c.channels, c.kernel[1], c.kernel[2], c.x[1]};
+                             std::vector<Tensor> all{cast(m.normal(Shape{c.x[0], c.x[3], c.x[4], c.x[1]}), dtype),
+                                                     cast(m.normal(weight), dtype)};
+                             if ((given & 1) != 0) all.push_back(m.normal(Shape{c.channels}));
+                             if ((given & 2) != 0) all.push_back(cast(m.normal(Shape{c.x[0], c.channels}), dtype));
+                             if ((given & 4) != 0)
+                               all.push_back(cast(m.normal(Shape{c.x[0], w.out[1], w.out[2], c.channels}), dtype));
+                             return all;
+                           },
+                       .attributes = attributes,
+                       .tolerance = tolerance(c.x[1] * c.kernel[1] * c.kernel[2], dtype),
+                       .lowered = dtype == DType::f32 || c.x[1] % 8 != 0});
+    }
+  }
+}
+
 void resize_cases(std::vector<OpCase>& cases, DType dtype) {
   for (const auto& [x, height, width] : {std::tuple<Shape, int64_t, int64_t>{{1, 1, 1, 1}, 1, 1},
                                          {{2, 3, 7, 9}, 3, 4},
@@ -218,6 +261,7 @@ void add_window_cases(std::vector<OpCase>& cases) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     conv_cases(cases, dtype);
     resize_cases(cases, dtype);
+    channels_last_cases(cases, dtype);
   }
   depthwise_cases(cases);
 }

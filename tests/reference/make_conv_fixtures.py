@@ -98,8 +98,23 @@ def resizing():
             add("upsample_bilinear2d", [image], resized, 16 * max(x[2:]), half_precision=not align, align_corners=align, **size)
 
 
+def channels_last():
+    for x, w, stride, padding, dilation in [
+            ((1, 1, 1, 1), (1, 1, 1, 1), 1, 0, 1), ((2, 8, 5, 7), (5, 8, 3, 3), 1, 1, 1), ((1, 16, 6, 4), (6, 16, 2, 3), [2, 1], [1, 2], [2, 1]),
+            ((1, 3, 4, 4), (8, 3, 3, 3), 2, 1, 1)]:
+        image, weight, bias, options = grid(*x), grid(*w), grid(w[0]), {"stride": stride, "padding": padding, "dilation": dilation}
+        y = functional.conv2d(image, weight, bias, **options)
+        shift, residual = grid(x[0], w[0]), grid(*y.shape)
+        last = [tensor.permute(0, 2, 3, 1).contiguous() for tensor in (image, weight, residual)]
+        ulps = 4 * math.prod(w[1:]) + 8
+        add("conv2d_nhwc", [last[0], last[1], bias], y.permute(0, 2, 3, 1).contiguous(), ulps, half_precision=True, images=3, **options)
+        all_of_it = (y + shift[:, :, None, None] + residual).permute(0, 2, 3, 1).contiguous()
+        add("conv2d_nhwc", [last[0], last[1], bias, shift, last[2]], all_of_it, ulps, half_precision=True, images=5, **options)
+
+
 convolutions()
 transposed()
 pooling()
 resizing()
+channels_last()
 cases.write()

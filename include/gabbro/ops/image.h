@@ -24,6 +24,14 @@ Tensor conv3d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, co
 // dilation · (kernel - 1) + output_padding + 1.
 Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvOptions& options = {},
                         const std::vector<int64_t>& output_padding = {0});
+struct ConvNhwcOptions {
+  std::vector<int64_t> stride{1}, padding{0}, dilation{1};
+  Tensor shift{};     // [N, O], added to all places of an image; or none
+  Tensor residual{};  // of y's shape, added; or none
+};
+// x [N, H, W, C] with the channels last, weight [O, kernel H, kernel W, C], bias [O] of f32 or x's dtype, or none: y
+// [N, H', W', O] in x's dtype, rounded once after all additions. shift and residual have x's dtype.
+Tensor conv2d_nhwc(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvNhwcOptions& options = {});
 // The elements of each window as columns: [N, C · kernel..., outputs]; elements outside x are `value`.
 Tensor im2col(const Tensor& x, const std::vector<int64_t>& kernel, const ConvOptions& options = {}, double value = 0);
 

@@ -33,6 +33,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "linear": lambda x, weight: gb.linear(x, weight),
     "conv1d": lambda x, weight, **a: gb.conv1d(x, weight, **a),
     "conv2d": lambda x, weight, **a: gb.conv2d(x, weight, **a),
+    "conv2d_nhwc": lambda x, weight, **a: gb.conv2d_nhwc(x, weight, **a),
     "depthwise_conv2d": lambda x, weight, **a: gb.conv2d(x, weight, groups=x.shape[1], **a),
     "conv_transpose2d": lambda x, weight, **a: gb.conv_transpose2d(x, weight, **a),
     "max_pool2d": lambda x, kernel, **a: gb.max_pool2d(x, kernel, **a),

@@ -71,6 +71,7 @@ def _calls(torch: Any) -> dict[str, Callable[..., Any]]:
         "linear": f.linear,
         "conv1d": f.conv1d,
         "conv2d": f.conv2d,
+        "conv2d_nhwc": lambda x, weight, **a: f.conv2d(x.permute(0, 3, 1, 2), weight.permute(0, 3, 1, 2), **a).permute(0, 2, 3, 1),
         "depthwise_conv2d": lambda x, weight, **a: f.conv2d(x, weight, groups=x.shape[1], **a),
         "conv_transpose2d": f.conv_transpose2d,
         "max_pool2d": lambda x, kernel, **a: f.max_pool2d(x, kernel, **a),

@@ -53,6 +53,30 @@ GradientCase weight_gradient(int64_t groups) {
           })};
 }
 
+Entry nhwc_entry() {
+  Entry e{.name = "conv2d_nhwc", .call = [](const Inputs& x, const json& a) {
+            const ConvOptions o = conv_options(a);
+            return conv2d_nhwc(x[0], x[1], optional(x, 2),
+                               {.stride = o.stride,
+                                .padding = o.padding,
+                                .dilation = o.dilation,
+                                .shift = optional(x, 3),
+                                .residual = optional(x, 4)});
+          }};
+  const ConvNhwcOptions odd{.stride = {2, 1}, .padding = {1, 2}, .dilation = {1, 2}};
+  e.gradients = {
+      {"conv2d_nhwc", &kConvNhwc, {{Shape{2, 5, 4, 3}, -1, 1}, {Shape{2, 3, 2, 3}, -1, 1}}, one([odd](const Inputs& x) {
+         return conv2d_nhwc(x[0], x[1], {}, odd);
+       })},
+      {"conv2d_nhwc with additions",
+       &kConvNhwc,
+       {{Shape{2, 4, 3, 2}, -1, 1}, {Shape{3, 3, 3, 2}, -1, 1}, {Shape{3}}, {Shape{2, 3}}, {Shape{2, 4, 3, 3}}},
+       one([](const Inputs& x) {
+         return conv2d_nhwc(x[0], x[1], x[2], {.padding = {1}, .shift = x[3], .residual = x[4]});
+       })}};
+  return e;
+}
+
 void add_convolutions(std::vector<Entry>& entries) {
   entries.insert(
       entries.end(),
@@ -87,6 +111,7 @@ void add_convolutions(std::vector<Entry>& entries) {
                             {4, 1, 2, 2},
                             {.stride = {2}, .dilation = {2}, .groups = 2}},
                            {0})}},
+          nhwc_entry(),
           {.name = "conv_weight_gradient", .gradients = {weight_gradient(1), weight_gradient(2)}},
           {.name = "im2col",
            .call = [](const Inputs& x,

@@ -1,0 +1,26 @@
+// Arguments of the convolution of images of f16 or bf16 whose channels are last.
+#pragma once
+
+#include "kernels/gpu/types.h"
+
+namespace gabbro::gpu {
+
+struct ConvNhwcArgs {
+  const void* x;         // [N, in..., channels]
+  const void* weight;    // [outputs, taps, channels]
+  const float* bias;     // [outputs], or null
+  const void* shift;     // [N, outputs], or null
+  const void* residual;  // as y, or null
+  void* y;               // [N, out..., outputs]
+  float* partials;       // [splits, pixels, outputs], of several splits
+  i32 in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
+  i32 channels;  // a multiple of 8
+  i32 outputs;
+  i32 pixels;        // N · out...
+  i32 column_tiles;  // of outputs; a block has one of them, and one of pixels
+  i32 splits;        // of the steps over taps and channels, along the grid's y
+};
+inline constexpr int kConvTilePixels = 128, kConvTileOutputs = 128, kConvThreads = 256;
+inline constexpr int kConvDepth = 32;  // channels of a step
+
+}  // namespace gabbro::gpu
