@@ -60,21 +60,29 @@ std::vector<Tensor> all_in_f32(const Args& a) {
   return inputs;
 }
 
-// Elements of columns, and of gradients by image, that are made at a time.
-constexpr int64_t kMostColumns = int64_t{1} << 24;
+// Bytes of columns, and of gradients by image, that are made at a time.
+constexpr int64_t kMostColumnBytes = int64_t{128} << 20;
 
-// Weight gradient of a convolution by GEMMs: for each image the product of dy and its columns, summed over the images.
-// None if that takes too much memory.
+// Weight gradient of a convolution by GEMMs: for each image the product of dy and its columns, summed in f32 over the
+// images of a chunk, then over the chunks. None if one image takes too much memory.
 std::optional<Tensor> weight_gradient_of_columns(const Tensor& x, const Tensor& dy, const WindowAxes& w,
                                                  const Shape& shape) {
   const int64_t images = x.shape()[0], channels = dy.shape()[1], outputs = w.out[0] * w.out[1] * w.out[2];
   const int64_t depth = channels == 0 ? 0 : shape.elements() / channels;
-  if (depth == 0 || images * depth * std::max(outputs, channels) > kMostColumns) return std::nullopt;
+  const int64_t image_bytes = static_cast<int64_t>(dtype_bytes(x.dtype(), 1)) * depth * std::max(outputs, channels);
+  if (depth == 0 || image_bytes > kMostColumnBytes) return std::nullopt;
   Attributes attributes = window_attributes(w);
   attributes.set("value", 0.0);
-  const Tensor columns = record(kIm2col, {x}, attributes);  // [N, depth, outputs]
-  const Tensor own = matmul(reshape(dy, Shape{images, channels, outputs}), permute(columns, {0, 2, 1}));
-  return reshape(sum(own, 0), shape);
+  const int64_t chunk = image_bytes == 0 ? images : std::min(images, kMostColumnBytes / image_bytes);
+  Tensor gradient;  // [O, depth], f32
+  for (int64_t first = 0; first < images; first += chunk) {
+    const int64_t count = std::min(chunk, images - first);
+    const Tensor columns = record(kIm2col, {slice(x, 0, first, count)}, attributes);  // [count, depth, outputs]
+    const Tensor rows = reshape(slice(dy, 0, first, count), Shape{count, channels, outputs});
+    const Tensor partial = sum(in_f32(matmul(rows, permute(columns, {0, 2, 1}))), 0);
+    gradient = gradient.defined() ? gradient + partial : partial;
+  }
+  return reshape(cast(gradient, x.dtype()), shape);
 }
 
 // Weight gradient of a convolution of x [N, C, in...] to y [N, O, out...], as a convolution of x with dy as weights, in
@@ -84,8 +92,7 @@ Tensor weight_gradient(const Tensor& x, const Tensor& dy, const WindowAxes& w, i
   const int64_t images = xs[0], channels = xs[1] / groups;
   const Shape shape{ys[1], channels, w.kernel[0], w.kernel[1], w.kernel[2]};
   if (images == 0) return filled_like(x, shape, 0);
-  // In f32 alone: f16 sums would be rounded once for each image.
-  if (groups == 1 && x.dtype() == DType::f32) {
+  if (groups == 1) {
     if (const auto gradient = weight_gradient_of_columns(x, dy, w, shape)) return *gradient;
   }
   const Tensor grouped = permute(reshape(x, Shape{images, groups, channels, xs[2], xs[3], xs[4]}), {2, 1, 0, 3, 4, 5});
