@@ -112,7 +112,9 @@ class GatedProjection(nn.Module):
 class FeedForward(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
-        self.net = nn.ModuleList([GatedProjection(channels, 4 * channels), nn.Identity(), nn.Linear(4 * channels, channels)])
+        self.net = nn.ModuleList(
+            [GatedProjection(channels, 4 * channels), nn.Identity(), nn.Linear(4 * channels, channels)]
+        )
 
     def forward(self, x: gb.Tensor) -> gb.Tensor:
         return self.net[2](self.net[0](x))
@@ -153,7 +155,9 @@ class SpatialTransformer(nn.Module):
 class Level(nn.Module):
     """The blocks of one resolution; samplers and attentions only where they are given."""
 
-    def __init__(self, resnets: list[nn.Module], attentions: list[nn.Module], sampler: tuple[str, nn.Module] | None) -> None:
+    def __init__(
+        self, resnets: list[nn.Module], attentions: list[nn.Module], sampler: tuple[str, nn.Module] | None
+    ) -> None:
         super().__init__()
         self.resnets = nn.ModuleList(resnets)
         self.has_attention = bool(attentions)
@@ -184,7 +188,9 @@ class UNet(nn.Module):
         super().__init__()
         channels, heads, groups, count = UNET["channels"], UNET["heads"], UNET["groups"], UNET["resnets"]
         time, last = 4 * channels[0], len(channels) - 1
-        self.frequencies = np.exp(-math.log(10000) * np.arange(channels[0] // 2) / (channels[0] // 2)).astype(np.float32)
+        self.frequencies = np.exp(-math.log(10000) * np.arange(channels[0] // 2) / (channels[0] // 2)).astype(
+            np.float32
+        )
         self.conv_in = nn.Conv2d(UNET["latent"], channels[0], 3, padding=1)
         self.time_embedding = TimeEmbedding(channels[0], time)
 
@@ -273,7 +279,9 @@ class Encoder(Coder):
         super().__init__(3, channels[0], channels[-1], 2 * VAE["latent"])
         blocks, current = [], channels[0]
         for i, width in enumerate(channels):
-            resnets = [ResnetBlock(current, width, groups, 1e-6) for current in [current] + [width] * (VAE["resnets"] - 1)]
+            resnets = [
+                ResnetBlock(current, width, groups, 1e-6) for current in [current] + [width] * (VAE["resnets"] - 1)
+            ]
             is_last = i == len(channels) - 1
             blocks.append(Level(resnets, [], None if is_last else ("downsamplers", Downsample(width, True))))
             current = width
@@ -327,8 +335,12 @@ class Autoencoder(nn.Module):
         back, shift = self.post_quant_conv.weight.numpy().copy(), self.post_quant_conv.bias.numpy().copy()
         shift += back[:, :, 0, 0] @ mean
         back *= deviation[None, :, None, None]
-        state = {"quant_conv.weight": weight, "quant_conv.bias": bias, "post_quant_conv.weight": back,
-                 "post_quant_conv.bias": shift}
+        state = {
+            "quant_conv.weight": weight,
+            "quant_conv.bias": bias,
+            "post_quant_conv.weight": back,
+            "post_quant_conv.bias": shift,
+        }
         self.load_state_dict({name: gb.tensor(value) for name, value in state.items()}, strict=False)
 
 

@@ -34,7 +34,8 @@ def names_of_emoji(folder: pathlib.Path) -> dict[str, tuple[str, list[str]]]:
     keywords: dict[str, list[str]] = {}
     for file in ("annotations/en.xml", "annotationsDerived/en.xml"):
         for entry in xml.etree.ElementTree.parse(folder / file).iter("annotation"):
-            characters, text = entry.attrib["cp"].replace(VARIATION, ""), (entry.text or "").lower().replace("’", "'")
+            characters = entry.attrib["cp"].replace(VARIATION, "")
+            text = (entry.text or "").lower().replace("\u2019", "'")
             if entry.attrib.get("type") == "tts":
                 names[characters] = text
             else:

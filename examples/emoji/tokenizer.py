@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import re
 from typing import Any
 
@@ -47,7 +48,7 @@ def train(captions: list[str]) -> tuple[dict[str, int], list[tuple[str, str]]]:
     while len(merges) < MERGES:
         pairs: collections.Counter[tuple[str, str]] = collections.Counter()
         for word, count in words.items():
-            for pair in zip(word, word[1:], strict=False):
+            for pair in itertools.pairwise(word):
                 pairs[pair] += count
         if not pairs:
             break
@@ -83,7 +84,7 @@ class Tokenizer:
         if word not in self.known:
             parts = symbols(word)
             while len(parts) > 1:
-                pair = min(zip(parts, parts[1:], strict=False), key=lambda pair: self.ranks.get(pair, MERGES))
+                pair = min(itertools.pairwise(parts), key=lambda pair: self.ranks.get(pair, MERGES))
                 if pair not in self.ranks:
                     break
                 parts = merged(parts, pair)

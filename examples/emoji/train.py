@@ -126,11 +126,15 @@ class Clock:
         self.done += 1
         if self.done % 25 == 0 or self.done < 4:
             self.total, self.counted = self.total + loss.item(), self.counted + 1
+            if not np.isfinite(self.total):
+                raise SystemExit(f"{self.name}: the loss of step {self.done} is not finite")
         if time.monotonic() - self.shown > 5 and self.counted:
             self.shown = time.monotonic()
             rate = self.done / (self.shown - self.start)
             mean = self.total / self.counted
-            print(f"{self.name}: step {self.done}, {self.progress():.0%}, loss {mean:.4f}, {rate:.1f} steps/s", flush=True)
+            print(
+                f"{self.name}: step {self.done}, {self.progress():.0%}, loss {mean:.4f}, {rate:.1f} steps/s", flush=True
+            )
             self.total, self.counted = 0.0, 0
 
 
@@ -148,10 +152,13 @@ class Run:
         self.unet = networks.UNet(networks.TEXT["hidden_size"])
         self.text = networks.TextEncoder(len(self.vocabulary))
         self.colors = np.array([*tokenizer.COLORS.values()], np.float32) / 255
-        for table in (self.text.text_model.embeddings.token_embedding, self.text.text_model.embeddings.position_embedding):
+        for table in (
+            self.text.text_model.embeddings.token_embedding,
+            self.text.text_model.embeddings.position_embedding,
+        ):
             nn.init.normal_(table.weight, std=0.02)
-        self.vae_trainer = Trainer([self.vae], self.vae_loss, 2e-3, options.dtype)
-        self.unet_trainer = Trainer([self.unet, self.text], self.unet_loss, 1e-3, options.dtype)
+        self.vae_trainer = Trainer([self.vae], self.vae_loss, 1e-3, options.dtype)
+        self.unet_trainer = Trainer([self.unet, self.text], self.unet_loss, 8e-4, options.dtype)
         betas = np.linspace(0.00085**0.5, 0.012**0.5, TIMESTEPS) ** 2
         kept = np.cumprod(1 - betas)
         self.signal = gb.tensor(np.sqrt(kept).astype(np.float32))  # [TIMESTEPS]
@@ -218,14 +225,15 @@ class Run:
 
     def prepare_latents(self) -> None:
         """`latents` [variants · N, 4, h, w] on the device, and `captions`, the rows of `ids` that fit each of them."""
-        latents, self.captions, ids, rows = [], [], [], {}
+        latents, captions, ids = [], [], []
+        rows: dict[str, int] = {}
 
-        def numbers(captions: list[str]) -> list[int]:
-            for caption in captions:
-                if caption not in rows:
-                    rows[caption] = len(ids)
-                    ids.append(self.tokens(caption))
-            return [rows[caption] for caption in captions]
+        def numbers(texts: list[str]) -> list[int]:
+            for text in texts:
+                if text not in rows:
+                    rows[text] = len(ids)
+                    ids.append(self.tokens(text))
+            return [rows[text] for text in texts]
 
         self.empty = numbers([""])[0]
         names = list(tokenizer.COLORS)
@@ -233,14 +241,16 @@ class Run:
             pictures = self.pictures if variant == 0 else shifted(self.pictures, self.rng)
             if variant < WHITE_VARIANTS:
                 latents.append(self.encode(pictures, np.ones((1, 3), np.float32)))
-                self.captions += [numbers(tokenizer.captions(text)) for text in self.texts]
+                captions += [numbers(tokenizer.captions(text)) for text in self.texts]
             else:
                 chosen = self.rng.integers(0, len(names), len(pictures))
                 latents.append(self.encode(pictures, self.colors[chosen]))
                 texts = zip(self.texts, chosen, strict=True)
-                self.captions += [numbers(tokenizer.captions(text, names[color])) for text, color in texts]
+                captions += [numbers(tokenizer.captions(text, names[color])) for text, color in texts]
         self.latents = gb.tensor(np.concatenate(latents))
         self.ids = np.array(ids, np.int32)
+        self.counts = np.array([len(fitting) for fitting in captions])
+        self.captions = np.array([fitting + [0] * (self.counts.max() - len(fitting)) for fitting in captions])
 
     def unet_loss(self, latents: gb.Tensor, timesteps: gb.Tensor, ids: gb.Tensor) -> gb.Tensor:
         noise = gb.randn(*latents.shape)
@@ -259,7 +269,7 @@ class Run:
             self.rng.integers(0, WHITE_VARIANTS, size),
         )
         chosen = variants * count + self.rng.integers(0, count, size)
-        rows = [self.captions[i][self.rng.integers(len(self.captions[i]))] for i in chosen]
+        rows = self.captions[chosen, (self.rng.random(size) * self.counts[chosen]).astype(int)]
         ids = self.ids[np.where(self.rng.random(size) < NO_CAPTION, self.empty, rows)]
         # Timesteps are spread evenly over each batch.
         timesteps = (np.arange(size) + self.rng.random(size)) / size * TIMESTEPS
