@@ -67,6 +67,10 @@ const OpCall kCalls[] = {
     {"cumsum", [](OpInputs x, const OpAttributes& a) { return OpOutputs{cumsum(x[0], a.axis.value_or(-1))}; }},
     {"rms_norm", [](OpInputs x, const OpAttributes&) { return OpOutputs{rms_norm(x[0], x[1], kEpsilon)}; }},
     {"layer_norm", [](OpInputs x, const OpAttributes&) { return OpOutputs{layer_norm(x[0], x[1], x[2], kEpsilon)}; }},
+    {"group_norm_nhwc",
+     [](OpInputs x, const OpAttributes& a) {
+       return OpOutputs{group_norm_nhwc(x[0], a.groups, x[1], x[2], kEpsilon, true)};
+     }},
     {"group_norm",
      [](OpInputs x, const OpAttributes& a) { return OpOutputs{group_norm(x[0], a.groups, x[1], x[2], kEpsilon)}; }},
     {.name = "batch_norm",

@@ -28,6 +28,7 @@ constexpr OpEntry kOps[] = {
     {"im2col", make_im2col},
     {"conv", make_conv},
     {"conv_nhwc", make_conv_nhwc},
+    {"group_norm_nhwc", make_group_norm_nhwc},
     {"conv_transpose", make_conv_transpose},
     {"pool", make_pool},
     {"adaptive_avg_pool2d", make_resize},

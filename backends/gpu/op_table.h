@@ -59,6 +59,8 @@ std::unique_ptr<Kernel> make_sampling(const abi::KernelRequest& request, const M
 std::unique_ptr<Kernel> make_softmax_topk(const abi::KernelRequest& request, const MakeContext& context);
 // ops/conv_nhwc.cc
 std::unique_ptr<Kernel> make_conv_nhwc(const abi::KernelRequest& request, const MakeContext& context);
+// ops/group_norm_nhwc.cc
+std::unique_ptr<Kernel> make_group_norm_nhwc(const abi::KernelRequest& request, const MakeContext& context);
 // ops/index.cc
 std::unique_ptr<Kernel> make_gather(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_resolve_index(const abi::KernelRequest& request, const MakeContext& context);

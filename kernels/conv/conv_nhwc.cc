@@ -54,21 +54,21 @@ class ConvSteps {
   }
 
   GPU_FUNCTION void begin(Half* pixels, Half* weights) {
-    const i32 channel = chunk_ * kConvDepth + column(), taps = a_.kernel[0] * a_.kernel[1];
+    const i32 channel = chunk_ * kConvDepth + column(), left = a_.channels - channel,
+              taps = a_.kernel[0] * a_.kernel[1];
     const i32 tap = tap_[0] * a_.kernel[1] + tap_[1];
     const Half* const weight = static_cast<const Half*>(a_.weight);
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const i32 y = at_[i][0] + tap_[0] * a_.dilation[0], x = at_[i][1] + tap_[1] * a_.dilation[1];
       const u32 to = static_cast<u32>(row(i)) * kConvPitch + static_cast<u32>(column());
-      const bool has = channel < a_.channels;
-      const bool seen = has && y >= 0 && y < a_.in[0] && x >= 0 && x < a_.in[1];
-      copy_.begin(2 * i, pixels + to,
-                  seen ? images_[i] + (static_cast<i64>(y) * a_.in[1] + x) * a_.channels + channel : images_[0], seen);
-      const bool is_row = has && outputs_[i] < a_.outputs;
-      copy_.begin(2 * i + 1, weights + to,
-                  is_row ? weight + (static_cast<i64>(outputs_[i]) * taps + tap) * a_.channels + channel : weight,
-                  is_row);
+      const bool seen = left > 0 && y >= 0 && y < a_.in[0] && x >= 0 && x < a_.in[1];
+      begin(2 * i, pixels + to,
+            seen ? images_[i] + (static_cast<i64>(y) * a_.in[1] + x) * a_.channels + channel : images_[0], left, seen);
+      const bool is_row = left > 0 && outputs_[i] < a_.outputs;
+      begin(2 * i + 1, weights + to,
+            is_row ? weight + (static_cast<i64>(outputs_[i]) * taps + tap) * a_.channels + channel : weight, left,
+            is_row);
     }
     copy_.sent();
     if (++chunk_ < chunks_) return;
@@ -89,6 +89,21 @@ class ConvSteps {
   static_assert(kConvTilePixels == kConvTileOutputs);
   GPU_FUNCTION static i32 row(int i) { return static_cast<i32>(thread_index()) / kVectors + i * kStep; }
   GPU_FUNCTION static i32 column() { return static_cast<i32>(thread_index()) % kVectors * 8; }
+
+  // Copies `left` elements, at most 8, and zeros behind them; zeros alone if not inside.
+  GPU_FUNCTION void begin(int i, Half* to, const Half* from, i32 left, bool inside) {
+    if (a_.loose == 0) return copy_.begin(i, to, from, inside);
+    Vec16 vec = {};
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      if (inside && e < left) vec.word[e / 2] |= static_cast<u32>(from[e].bits) << (e % 2 * 16);
+    }
+    if constexpr (kCopiesPassRegisters) {
+      store_vec16(to, vec);
+    } else {
+      copy_.begin(i, to, vec);
+    }
+  }
 
   const ConvNhwcArgs& a_;
   const i32 chunks_;

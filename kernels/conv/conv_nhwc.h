@@ -14,8 +14,9 @@ struct ConvNhwcArgs {
   void* y;               // [N, out..., outputs]
   float* partials;       // [splits, pixels, outputs], of several splits
   i32 in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
-  i32 channels;  // a multiple of 8
+  i32 channels;
   i32 outputs;
+  i32 loose;         // x and weight are not whole vectors of 16 bytes, and loaded by elements
   i32 pixels;        // N · out...
   i32 column_tiles;  // of outputs; a block has one of them, and one of pixels
   i32 splits;        // of the steps over taps and channels, along the grid's y

@@ -96,6 +96,41 @@ ValueError
 tensor([[-1.,  1.]])
 )");
   m.def(
+      "group_norm_nhwc",
+      [](const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, double eps, bool silu) {
+        return group_norm_nhwc(x, groups, weight, bias, static_cast<float>(eps), silu);
+      },
+      nb::arg("x"), nb::arg("num_groups"), nb::arg("weight"), nb::arg("bias"), nb::arg("eps") = 1e-5, nb::kw_only(),
+      nb::arg("silu") = false,
+      R"(As `group_norm`, of images whose channels are last, and the SiLU that may follow it.
+
+Parameters
+----------
+x : Tensor
+    [N, ..., C], of float32, float16 or bfloat16; computed in float32.
+num_groups : int
+    A divisor of C.
+weight, bias : Tensor
+    [C], of float32 or the dtype of `x`.
+eps : float
+silu : bool
+    Whether the result is y * sigmoid(y) of the norm; it is rounded once.
+
+Returns
+-------
+Tensor
+    Of the shape and dtype of `x`.
+
+Raises
+------
+ValueError
+    Where shapes, dtypes or the number of groups do not fit.
+
+>>> gb.group_norm_nhwc(gb.tensor([[[1.0], [3.0]]]), 1, gb.ones(1), gb.zeros(1), eps=0.0)
+tensor([[[-1.],
+         [ 1.]]])
+)");
+  m.def(
       "batch_norm",
       [](const Tensor& x, const Tensor& mean, const Tensor& var, const OptionalTensor& weight,
          const OptionalTensor& bias, double eps, bool training, double momentum) {

@@ -144,7 +144,8 @@ void bind_windows(nb::module_& m) {
       nb::arg("shift") = nb::none(), nb::arg("residual") = nb::none(),
       R"(Convolution of images whose channels are last, and what is added to it.
 
-The sum is rounded once. On GPUs it has a kernel on matrix cores in f16 and bf16, where C is a multiple of 8.
+The sum is rounded once. On GPUs it has a kernel on matrix cores in f16 and bf16, which is
+fastest where C is a multiple of 8.
 
 Parameters
 ----------

@@ -29,8 +29,8 @@ extern const Op kSort, kTopk, kSampling;
 // conv.cc, pool.cc
 extern const Op kIm2col, kConv, kConvTranspose, kConvWeightGradient, kPool, kMaxPoolGradient, kAdaptiveAvgPool2d,
     kUpsample2d;
-// conv_nhwc.cc
-extern const Op kConvNhwc;
+// conv_nhwc.cc, group_norm_nhwc.cc
+extern const Op kConvNhwc, kGroupNormNhwc;
 // random.cc, loss.cc
 extern const Op kRandom, kBce, kLabelLogProbability;
 // layer_norm.cc
@@ -72,8 +72,8 @@ inline constexpr const Op* kOpTable[] = {
     // conv.cc, pool.cc
     &kIm2col, &kConv, &kConvTranspose, &kConvWeightGradient, &kPool, &kMaxPoolGradient, &kAdaptiveAvgPool2d,
     &kUpsample2d,
-    // conv_nhwc.cc
-    &kConvNhwc,
+    // conv_nhwc.cc, group_norm_nhwc.cc
+    &kConvNhwc, &kGroupNormNhwc,
     // random.cc, loss.cc
     &kRandom, &kBce, &kLabelLogProbability,
     // layer_norm.cc

@@ -66,7 +66,7 @@ std::string test_name(const testing::TestParamInfo<size_t>& info) {
 
 // A device without a kernel would compare the composition with itself. A CPU has no f16 or bf16 kernels of these ops.
 constexpr std::string_view kWide[] = {
-    "scaled_dot_product_attention", "conv",      "conv_nhwc", "conv_transpose", "im2col", "pool",
+    "scaled_dot_product_attention", "conv",      "conv_nhwc", "group_norm_nhwc", "conv_transpose", "im2col", "pool",
     "adaptive_avg_pool2d",          "upsample2d"};
 
 void expect_kernel(const OpCase& c, const std::vector<Tensor>& inputs, const std::string& device) {

@@ -227,7 +227,33 @@ void channels_last_cases(std::vector<OpCase>& cases, DType dtype) {
                            },
                        .attributes = attributes,
                        .tolerance = tolerance(c.x[1] * c.kernel[1] * c.kernel[2], dtype),
-                       .lowered = dtype == DType::f32 || c.x[1] % 8 != 0});
+                       .lowered = dtype == DType::f32});
+    }
+  }
+}
+
+// Whole vectors and others, groups across vectors, more channels than a block has threads for, several slices of
+// places, means far from 0.
+void norm_cases(std::vector<OpCase>& cases, DType dtype) {
+  for (const auto& [shape, groups] : {std::pair<Shape, int64_t>{{1, 1, 8}, 1},
+                                      {{2, 7, 5, 40}, 4},
+                                      {{1, 3, 2, 320}, 32},
+                                      {{3, 2, 2560}, 32},
+                                      {{1, 40, 33, 64}, 2},
+                                      {{2, 4, 5, 6}, 3}}) {
+    for (const bool with_silu : {false, true}) {
+      const Shape channels{shape[shape.rank() - 1]};
+      cases.push_back({.name = fmt::format("group_norm_nhwc {} {} of {}{}", dtype_name(dtype), shape.to_string(),
+                                           groups, with_silu ? " silu" : ""),
+                       .op = &kGroupNormNhwc,
+                       .inputs =
+                           [=, shape = shape](Maker& m) {
+                             const Tensor noise = m.normal(shape, 2), x = noise + scalar(noise.device(), 30);
+                             return std::vector{cast(x, dtype), m.normal(channels), m.normal(channels)};
+                           },
+                       .attributes = {{"groups", groups}, {"epsilon", 1e-3}, {"silu", int64_t{with_silu}}},
+                       .tolerance = 40 * tolerance(shape.elements() / shape[0] / groups, dtype),
+                       .lowered = dtype == DType::f32 || shape[shape.rank() - 1] == 6});
     }
   }
 }
@@ -262,6 +288,7 @@ void add_window_cases(std::vector<OpCase>& cases) {
     conv_cases(cases, dtype);
     resize_cases(cases, dtype);
     channels_last_cases(cases, dtype);
+    norm_cases(cases, dtype);
   }
   depthwise_cases(cases);
 }

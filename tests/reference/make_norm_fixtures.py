@@ -84,4 +84,11 @@ cases.add("min", [i.numpy()], i.amin(-1, keepdim=True).numpy(), 0)
 cases.add("cumsum", [i.numpy()], i.cumsum(0).numpy(), 0, axis=0)
 big = torch.tensor([2**31 - 1, 1, 5], dtype=torch.int32)
 cases.add("cumsum", [big.numpy()], big.cumsum(0).numpy(), 0, axis=0)
+for shape, groups in [((2, 3, 5, 8), 2), ((1, 4, 6), 3), ((3, 2, 1, 16), 16), ((1, 30, 4), 1)]:
+    x, w, b = grid(*shape), grid(shape[-1]), grid(shape[-1])
+    first = lambda x, w, b: functional.group_norm(x.movedim(-1, 1), groups, w, b).movedim(1, -1)
+    if math.prod(shape[1:]) // groups > 1:
+        ulps = 8 * math.prod(shape) + 64
+        each_dtype("group_norm_nhwc", [x, w, b], lambda x, w, b: first(x, w, b).contiguous(), ulps, groups=groups)
+        each_dtype("group_norm_nhwc", [x, w, b], lambda x, w, b: functional.silu(first(x, w, b)).contiguous(), ulps, groups=groups, silu=True)
 cases.write()

@@ -30,6 +30,7 @@ class ConvNhwc : public Kernel {
     }
     const int64_t pixels = conv.images * w.outputs();
     args_.channels = static_cast<i32>(conv.in_channels);
+    args_.loose = conv.in_channels % 8 != 0;
     args_.outputs = static_cast<i32>(conv.out_channels);
     args_.pixels = static_cast<i32>(pixels);
     args_.column_tiles = static_cast<i32>(blocks_for(conv.out_channels, kConvTileOutputs));
@@ -61,6 +62,7 @@ class ConvNhwc : public Kernel {
     if (conv_.bias >= 0) args.bias = input<float>(launch, conv_.bias);
     if (conv_.shift >= 0) args.shift = input<void>(launch, conv_.shift);
     if (conv_.residual >= 0) args.residual = input<void>(launch, conv_.residual);
+    if (!is_16_byte_aligned(args.x) || !is_16_byte_aligned(args.weight)) args.loose = 1;
     args.y = output<void>(launch, 0);
     args.partials = static_cast<float*>(launch.scratch);
     run(function_, grid_, args);
@@ -80,7 +82,7 @@ class ConvNhwc : public Kernel {
 
 std::unique_ptr<Kernel> make_conv_nhwc(const abi::KernelRequest& request, const MakeContext& context) {
   abi::ConvNhwcRequest conv;
-  if (!read_conv_nhwc(request, conv) || conv.dtype == DType::f32 || conv.in_channels % 8 != 0) return nullptr;
+  if (!read_conv_nhwc(request, conv) || conv.dtype == DType::f32) return nullptr;
   return std::make_unique<ConvNhwc>(conv, context);
 }
 

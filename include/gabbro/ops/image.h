@@ -32,6 +32,10 @@ struct ConvNhwcOptions {
 // x [N, H, W, C] with the channels last, weight [O, kernel H, kernel W, C], bias [O] of f32 or x's dtype, or none: y
 // [N, H', W', O] in x's dtype, rounded once after all additions. shift and residual have x's dtype.
 Tensor conv2d_nhwc(const Tensor& x, const Tensor& weight, const Tensor& bias = {}, const ConvNhwcOptions& options = {});
+// GroupNorm of x [N, ..., C] with the channels last: over all places of an image and the C / groups channels of a
+// group; weight, bias [C] of f32 or x's dtype. `then_silu`: y · sigmoid(y) of the result, which is rounded once.
+Tensor group_norm_nhwc(const Tensor& x, int64_t groups, const Tensor& weight, const Tensor& bias, float epsilon,
+                       bool then_silu = false);
 // The elements of each window as columns: [N, C · kernel..., outputs]; elements outside x are `value`.
 Tensor im2col(const Tensor& x, const std::vector<int64_t>& kernel, const ConvOptions& options = {}, double value = 0);
 

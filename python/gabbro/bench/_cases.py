@@ -51,6 +51,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "cumsum": lambda x, axis: gb.cumsum(x, axis),
     "rms_norm": lambda x, weight: gb.rms_norm(x, weight, EPSILON),
     "layer_norm": lambda x, weight, bias: gb.layer_norm(x, weight, bias, EPSILON),
+    "group_norm_nhwc": lambda x, weight, bias, groups: gb.group_norm_nhwc(x, groups, weight, bias, EPSILON, silu=True),
     "group_norm": lambda x, weight, bias, groups: gb.group_norm(x, groups, weight, bias, EPSILON),
     "batch_norm": lambda x, mean, var, weight, bias: gb.batch_norm(x, mean, var, weight, bias, eps=EPSILON),
     "softmax": lambda x, axis=-1: gb.softmax(x, axis),

@@ -89,6 +89,7 @@ def _calls(torch: Any) -> dict[str, Callable[..., Any]]:
         "cumsum": torch.cumsum,
         "rms_norm": lambda x, weight: f.rms_norm(x, weight.shape, weight, EPSILON),
         "layer_norm": lambda x, weight, bias: f.layer_norm(x, weight.shape, weight, bias, EPSILON),
+        "group_norm_nhwc": lambda x, weight, bias, groups: f.silu(f.group_norm(x.permute(0, 3, 1, 2), groups, weight, bias, EPSILON)).permute(0, 2, 3, 1),
         "group_norm": lambda x, weight, bias, groups: f.group_norm(x, groups, weight, bias, EPSILON),
         "batch_norm": lambda x, mean, var, weight, bias: f.batch_norm(x, mean, var, weight, bias, eps=EPSILON),
         "softmax": lambda x, axis=-1: torch.softmax(x, axis),

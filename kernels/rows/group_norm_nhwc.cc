@@ -1,0 +1,165 @@
+// GroupNorm of images whose channels are last, in two launches: the moments of slices of an image's places, which the
+// image's last block merges as Chan et al. (1979) do; then the result. A thread has the same vector of channels in
+// several places. Sums are of distances from a channel's first element of the slice, so that nothing cancels where the
+// mean is far from 0.
+#include "kernels/rows/group_norm_nhwc.h"
+
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/rows/row_vectors.h"
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+// The mean of `count` numbers, and the sum of their squared distances from it.
+struct Moments {
+  float count = 0, mean = 0, squares = 0;
+
+  GPU_FUNCTION void add(const Moments& other) {
+    if (other.count == 0) return;
+    const float all = count + other.count, distance = other.mean - mean;
+    mean += distance * (other.count / all);
+    squares += other.squares + distance * distance * (count * (other.count / all));
+    count = all;
+  }
+};
+
+// How the threads of a block share the vectors of places: `lanes` places at a time.
+template <class T>
+struct NormShare {
+  static constexpr i32 kElements = RowVector<T>::kElements;
+  i32 vectors, lanes, lane, first;
+
+  GPU_FUNCTION explicit NormShare(i32 channels) : vectors(channels / kElements) {
+    lanes = vectors < kNormThreads ? kNormThreads / vectors : 1;
+    lane = static_cast<i32>(thread_index()) / vectors;
+    first = vectors < kNormThreads ? static_cast<i32>(thread_index()) % vectors : static_cast<i32>(thread_index());
+    if (vectors >= kNormThreads) lane = 0;
+    if (lane >= lanes) first = vectors;  // a thread without a part
+  }
+};
+
+template <class T>
+GPU_FUNCTION inline RowVector<T> load_elements(const GroupNormNhwcArgs& a, const T* from) {
+  if (a.loose == 0) return *reinterpret_cast<const RowVector<T>*>(from);
+  RowVector<T> vector;
+#pragma unroll
+  for (int e = 0; e < RowVector<T>::kElements; ++e) vector.value[e] = from[e];
+  return vector;
+}
+
+template <class T>
+GPU_FUNCTION inline void group_norm_nhwc_moments(const GroupNormNhwcArgs& a) {
+  constexpr i32 kElements = RowVector<T>::kElements, kMost = kMostNormChannels;
+  static_assert(kNormThreads * kElements <= kMost);
+  GPU_SHARED(float, means, kMost);
+  GPU_SHARED(float, squares, kMost);
+  GPU_SHARED(u32, last, 1);
+  const NormShare<T> share(a.channels);
+  const i32 image = static_cast<i32>(block_index().y), slice = static_cast<i32>(block_index().x);
+  const i32 begin = slice * a.slice, count = min_of(a.slice, a.places - begin);
+  const T* const x = static_cast<const T*>(a.x) + (static_cast<i64>(image) * a.places + begin) * a.channels;
+  for (i32 v = share.first; v < share.vectors; v += kNormThreads) {
+    float sum[kElements] = {}, square[kElements] = {}, origin[kElements];
+    const auto place = [&](i32 p) { return load_elements(a, x + static_cast<i64>(p) * a.channels + v * kElements); };
+    const RowVector<T> start = place(0);
+#pragma unroll
+    for (int e = 0; e < kElements; ++e) origin[e] = to_float(start.value[e]);
+    i32 own = 0;
+#pragma unroll 4
+    for (i32 p = share.lane; p < count; p += share.lanes, ++own) {
+      const RowVector<T> vector = place(p);
+#pragma unroll
+      for (int e = 0; e < kElements; ++e) {
+        const float distance = to_float(vector.value[e]) - origin[e];
+        sum[e] += distance;
+        square[e] = fma(distance, distance, square[e]);
+      }
+    }
+    const float inverse = own == 0 ? 0 : 1 / static_cast<float>(own);
+#pragma unroll
+    for (int e = 0; e < kElements; ++e) {
+      const i32 at = share.lane * a.channels + v * kElements + e;
+      const float mean = sum[e] * inverse;
+      means[at] = origin[e] + mean;
+      squares[at] = max_of(square[e] - sum[e] * mean, 0.0f);
+    }
+  }
+  barrier();
+  const i32 each = a.channels / a.groups;
+  FloatPair* const partials = a.partials + static_cast<i64>(image) * a.slices * a.groups;
+  for (i32 g = static_cast<i32>(thread_index()); g < a.groups; g += kNormThreads) {
+    Moments all;
+    for (i32 lane = 0; lane < share.lanes; ++lane) {
+      const float own = static_cast<float>(lane < count ? (count - lane + share.lanes - 1) / share.lanes : 0);
+      for (i32 c = g * each; c < (g + 1) * each; ++c)
+        all.add({own, means[lane * a.channels + c], squares[lane * a.channels + c]});
+    }
+    partials[slice * a.groups + g] = {all.mean, all.squares};
+  }
+  release_block();
+  if (thread_index() == 0) {
+    last[0] = atomic_increment(a.arrived + image) + 1 == static_cast<u32>(a.slices) ? 1 : 0;
+    acquire_for_block();
+  }
+  barrier();
+  if (last[0] == 0) return;
+  acquire();
+  if (thread_index() == 0) a.arrived[image] = 0;  // for the next launch
+  for (i32 g = static_cast<i32>(thread_index()); g < a.groups; g += kNormThreads) {
+    Moments all;
+    for (i32 s = 0; s < a.slices; ++s) {
+      const FloatPair part = load_shared_result(partials + s * a.groups + g);
+      all.add({static_cast<float>(min_of(a.slice, a.places - s * a.slice)) * static_cast<float>(each), part.a, part.b});
+    }
+    a.groups_of_images[image * a.groups + g] = {all.mean, 1 / sqrt(all.squares / all.count + a.epsilon)};
+  }
+}
+
+template <class T>
+GPU_FUNCTION inline void group_norm_nhwc(const GroupNormNhwcArgs& a) {
+  constexpr i32 kElements = RowVector<T>::kElements;
+  const NormShare<T> share(a.channels);
+  const i32 image = static_cast<i32>(block_index().y), begin = static_cast<i32>(block_index().x) * a.slice;
+  const i32 end = min_of(begin + a.slice, a.places), each = a.channels / a.groups;
+  const i64 offset = static_cast<i64>(image) * a.places * a.channels;
+  const T* const x = static_cast<const T*>(a.x) + offset;
+  T* const y = static_cast<T*>(a.y) + offset;
+  for (i32 v = share.first; v < share.vectors; v += kNormThreads) {
+    float mean[kElements], factor[kElements], weight[kElements], bias[kElements];
+#pragma unroll
+    for (int e = 0; e < kElements; ++e) {
+      const i32 channel = v * kElements + e;
+      const FloatPair group = a.groups_of_images[image * a.groups + channel / each];
+      mean[e] = group.a;
+      factor[e] = group.b;
+      weight[e] = a.weight[channel];
+      bias[e] = a.bias[channel];
+    }
+#pragma unroll 2
+    for (i32 p = begin + share.lane; p < end; p += share.lanes) {
+      const i64 at = static_cast<i64>(p) * a.channels + v * kElements;
+      const RowVector<T> from = load_elements(a, x + at);
+      RowVector<T> to;
+#pragma unroll
+      for (int e = 0; e < kElements; ++e) {
+        const float normal = fma((to_float(from.value[e]) - mean[e]) * factor[e], weight[e], bias[e]);
+        to.value[e] = from_float<T>(a.silu != 0 ? Silu::of(normal) : normal);
+      }
+      if (a.loose == 0) {
+        *reinterpret_cast<RowVector<T>*>(y + at) = to;
+        continue;
+      }
+#pragma unroll
+      for (int e = 0; e < kElements; ++e) y[at + e] = to.value[e];
+    }
+  }
+}
+
+}  // namespace gabbro::gpu::GABBRO_GPU
+
+#define GABBRO_GROUP_NORM_NHWC(name, T)                                                                 \
+  GPU_KERNEL(group_norm_nhwc_moments_##name, gabbro::gpu::kNormThreads, gabbro::gpu::GroupNormNhwcArgs, \
+             group_norm_nhwc_moments<T>)                                                                \
+  GPU_KERNEL(group_norm_nhwc_##name, gabbro::gpu::kNormThreads, gabbro::gpu::GroupNormNhwcArgs, group_norm_nhwc<T>)
+GABBRO_GROUP_NORM_NHWC(f32, float)
+GABBRO_GROUP_NORM_NHWC(f16, gabbro::gpu::Half)
+GABBRO_GROUP_NORM_NHWC(bf16, gabbro::gpu::BFloat)
