@@ -40,7 +40,10 @@ class Trainer:
         self.averages = [gb.tensor(parameter.numpy().copy()) for parameter in self.parameters]
         self.means = [gb.tensor(np.zeros(p.shape, np.float32)) for p in self.parameters]
         self.squares = [gb.tensor(np.zeros(p.shape, np.float32)) for p in self.parameters]
-        self.rate, self.steps = rate, 0
+        self.rate = rate
+        # In an array, whose contents are no part of what a compiled function depends on: a number that changes with
+        # each step would have `step` traced again, for the loss can reach this object.
+        self.counter = np.zeros(1, np.int64)
         parameters, averages, means, squares = self.parameters, self.averages, self.means, self.squares
 
         @gb.compile
@@ -61,9 +64,13 @@ class Trainer:
 
         self.step = step
 
+    @property
+    def steps(self) -> int:
+        return int(self.counter[0])
+
     def __call__(self, progress: float, *batch: gb.Tensor) -> gb.Tensor:
         """One step at `progress`, from 0 to 1: the rate rises at first and falls to nothing."""
-        self.steps += 1
+        self.counter += 1
         rate = self.rate * min(1.0, self.steps / 200) * 0.5 * (1 + np.cos(np.pi * min(progress, 1.0))) + 1e-6
         kept = min(0.999, (1 + self.steps) / (10 + self.steps))
         numbers = [rate, 1 - 0.9**self.steps, 1 - 0.99**self.steps, kept]
@@ -79,7 +86,7 @@ class Trainer:
         return {f"{prefix}.{kind}.{i}": t.detach() for kind, all_ in kinds.items() for i, t in enumerate(all_)}
 
     def load(self, prefix: str, state: dict[str, gb.Tensor], steps: int) -> None:
-        self.steps = steps
+        self.counter[0] = steps
         with gb.no_grad():
             for name, tensor in self.state(prefix).items():
                 tensor[...] = state[name]

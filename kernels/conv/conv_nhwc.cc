@@ -63,10 +63,10 @@ class ConvSteps {
       const i32 y = at_[i][0] + tap_[0] * a_.dilation[0], x = at_[i][1] + tap_[1] * a_.dilation[1];
       const u32 to = static_cast<u32>(row(i)) * kConvPitch + static_cast<u32>(column());
       const bool seen = left > 0 && y >= 0 && y < a_.in[0] && x >= 0 && x < a_.in[1];
-      begin(2 * i, pixels + to,
+      begin(copy_, 2 * i, pixels + to,
             seen ? images_[i] + (static_cast<i64>(y) * a_.in[1] + x) * a_.channels + channel : images_[0], left, seen);
       const bool is_row = left > 0 && outputs_[i] < a_.outputs;
-      begin(2 * i + 1, weights + to,
+      begin(copy_, 2 * i + 1, weights + to,
             is_row ? weight + (static_cast<i64>(outputs_[i]) * taps + tap) * a_.channels + channel : weight, left,
             is_row);
     }
@@ -91,8 +91,9 @@ class ConvSteps {
   GPU_FUNCTION static i32 column() { return static_cast<i32>(thread_index()) % kVectors * 8; }
 
   // Copies `left` elements, at most 8, and zeros behind them; zeros alone if not inside.
-  GPU_FUNCTION void begin(int i, Half* to, const Half* from, i32 left, bool inside) {
-    if (a_.loose == 0) return copy_.begin(i, to, from, inside);
+  template <class Copy>
+  GPU_FUNCTION void begin(Copy& copy, int i, Half* to, const Half* from, i32 left, bool inside) {
+    if (a_.loose == 0) return copy.begin(i, to, from, inside);
     Vec16 vec = {};
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
@@ -101,7 +102,7 @@ class ConvSteps {
     if constexpr (kCopiesPassRegisters) {
       store_vec16(to, vec);
     } else {
-      copy_.begin(i, to, vec);
+      copy.begin(i, to, vec);
     }
   }
 
