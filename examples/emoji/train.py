@@ -40,10 +40,7 @@ class Trainer:
         self.averages = [gb.tensor(parameter.numpy().copy()) for parameter in self.parameters]
         self.means = [gb.tensor(np.zeros(p.shape, np.float32)) for p in self.parameters]
         self.squares = [gb.tensor(np.zeros(p.shape, np.float32)) for p in self.parameters]
-        self.rate = rate
-        # In an array, whose contents are no part of what a compiled function depends on: a number that changes with
-        # each step would have `step` traced again, for the loss can reach this object.
-        self.counter = np.zeros(1, np.int64)
+        self.rate, self.steps = rate, 0
         parameters, averages, means, squares = self.parameters, self.averages, self.means, self.squares
 
         @gb.compile
@@ -64,13 +61,9 @@ class Trainer:
 
         self.step = step
 
-    @property
-    def steps(self) -> int:
-        return int(self.counter[0])
-
     def __call__(self, progress: float, *batch: gb.Tensor) -> gb.Tensor:
         """One step at `progress`, from 0 to 1: the rate rises at first and falls to nothing."""
-        self.counter += 1
+        self.steps += 1
         rate = self.rate * min(1.0, self.steps / 200) * 0.5 * (1 + np.cos(np.pi * min(progress, 1.0))) + 1e-6
         kept = min(0.999, (1 + self.steps) / (10 + self.steps))
         numbers = [rate, 1 - 0.9**self.steps, 1 - 0.99**self.steps, kept]
@@ -86,7 +79,7 @@ class Trainer:
         return {f"{prefix}.{kind}.{i}": t.detach() for kind, all_ in kinds.items() for i, t in enumerate(all_)}
 
     def load(self, prefix: str, state: dict[str, gb.Tensor], steps: int) -> None:
-        self.counter[0] = steps
+        self.steps = steps
         with gb.no_grad():
             for name, tensor in self.state(prefix).items():
                 tensor[...] = state[name]
@@ -111,6 +104,33 @@ def edges_differ(x: gb.Tensor, y: gb.Tensor) -> gb.Tensor:
     """The mean difference of neighboring pixels' differences."""
     d = x - y
     return (d[:, :, 1:] - d[:, :, :-1]).abs().mean() + (d[:, :, :, 1:] - d[:, :, :, :-1]).abs().mean()
+
+
+# A compiled function depends on all that its code can reach, so losses get their modules alone: a `self` with pictures
+# and counters would be compared in each step.
+def loss_of_autoencoder(vae: networks.Autoencoder) -> Callable[..., gb.Tensor]:
+    def loss(rgba: gb.Tensor, backgrounds: gb.Tensor) -> gb.Tensor:
+        x = pixels(rgba, backgrounds)
+        latents = vae.encode(x).to(gb.float32)
+        noisy = latents + 0.05 * gb.randn(*latents.shape)
+        y = vae.decode(noisy).to(gb.float32)
+        return (y - x).abs().mean() + edges_differ(x, y) + 1e-4 * (latents * latents).mean()
+
+    return loss
+
+
+def loss_of_unet(unet: networks.UNet, text: networks.TextEncoder) -> Callable[..., gb.Tensor]:
+    kept = np.cumprod(1 - np.linspace(0.00085**0.5, 0.012**0.5, TIMESTEPS) ** 2)
+    tables = [gb.tensor(np.sqrt(x).astype(np.float32)) for x in (kept, 1 - kept)]  # [TIMESTEPS]
+
+    def loss(latents: gb.Tensor, timesteps: gb.Tensor, ids: gb.Tensor) -> gb.Tensor:
+        noise = gb.randn(*latents.shape)
+        signal, spread = (table[timesteps].reshape(-1, 1, 1, 1) for table in tables)
+        velocity = unet(signal * latents + spread * noise, timesteps.to(gb.float32), text(ids)).to(gb.float32)
+        error = velocity - (signal * noise - spread * latents)
+        return (error * error).mean()
+
+    return loss
 
 
 class Clock:
@@ -164,12 +184,8 @@ class Run:
             self.text.text_model.embeddings.position_embedding,
         ):
             nn.init.normal_(table.weight, std=0.02)
-        self.vae_trainer = Trainer([self.vae], self.vae_loss, 1e-3, options.dtype)
-        self.unet_trainer = Trainer([self.unet, self.text], self.unet_loss, 8e-4, options.dtype)
-        betas = np.linspace(0.00085**0.5, 0.012**0.5, TIMESTEPS) ** 2
-        kept = np.cumprod(1 - betas)
-        self.signal = gb.tensor(np.sqrt(kept).astype(np.float32))  # [TIMESTEPS]
-        self.noise = gb.tensor(np.sqrt(1 - kept).astype(np.float32))
+        self.vae_trainer = Trainer([self.vae], loss_of_autoencoder(self.vae), 1e-3, options.dtype)
+        self.unet_trainer = Trainer([self.unet, self.text], loss_of_unet(self.unet, self.text), 8e-4, options.dtype)
         self.is_vae_done = False
         if options.resume is not None:
             self.resume()
@@ -178,13 +194,6 @@ class Run:
         return self.start + 60 * minutes
 
     # The autoencoder.
-
-    def vae_loss(self, rgba: gb.Tensor, backgrounds: gb.Tensor) -> gb.Tensor:
-        x = pixels(rgba, backgrounds)
-        latents = self.vae.encode(x).to(gb.float32)
-        noisy = latents + 0.05 * gb.randn(*latents.shape)
-        y = self.vae.decode(noisy).to(gb.float32)
-        return (y - x).abs().mean() + edges_differ(x, y) + 1e-4 * (latents * latents).mean()
 
     def train_vae(self) -> None:
         o = self.options
@@ -202,9 +211,11 @@ class Run:
         self.measure_vae()
 
     def encode(self, pictures: np.ndarray, colors: np.ndarray) -> np.ndarray:
+        vae = self.vae
+
         @gb.compile
         def latents(rgba: gb.Tensor, backgrounds: gb.Tensor) -> gb.Tensor:
-            return self.vae.encode(pixels(rgba, backgrounds))
+            return vae.encode(pixels(rgba, backgrounds))
 
         size, found = self.options.vae_batch, []
         colors = np.broadcast_to(colors, (len(pictures), 3))
@@ -223,7 +234,8 @@ class Run:
         chosen = self.pictures[self.rng.permutation(len(self.pictures))[:count]]
         latents = self.encode(chosen, np.ones((1, 3), np.float32))
         with gb.no_grad():
-            back = gb.compile(lambda z: self.vae.decode(z))(gb.tensor(latents)).numpy()
+            vae = self.vae
+            back = gb.compile(lambda z: vae.decode(z))(gb.tensor(latents)).numpy()
             x = pixels(gb.tensor(chosen), gb.tensor(np.ones((count, 3), np.float32))).numpy()
         error = np.mean(((back.clip(-1, 1) - x) / 2) ** 2)
         print(f"autoencoder: PSNR {-10 * np.log10(max(error, 1e-10)):.1f} dB", flush=True)
@@ -258,14 +270,6 @@ class Run:
         self.ids = np.array(ids, np.int32)
         self.counts = np.array([len(fitting) for fitting in captions])
         self.captions = np.array([fitting + [0] * (self.counts.max() - len(fitting)) for fitting in captions])
-
-    def unet_loss(self, latents: gb.Tensor, timesteps: gb.Tensor, ids: gb.Tensor) -> gb.Tensor:
-        noise = gb.randn(*latents.shape)
-        signal, spread = (table[timesteps].reshape(-1, 1, 1, 1) for table in (self.signal, self.noise))
-        states = self.text(ids)
-        velocity = self.unet(signal * latents + spread * noise, timesteps.to(gb.float32), states).to(gb.float32)
-        error = velocity - (signal * noise - spread * latents)
-        return (error * error).mean()
 
     def batch(self) -> tuple[gb.Tensor, ...]:
         size, count = self.options.batch, len(self.pictures)
