@@ -1,4 +1,4 @@
-// Steps of one token for each sequence. A greedy one is queued while the one before it runs, where the caller goes on.
+// Steps of one token per sequence. A greedy step is queued while the step before it runs, if the caller goes on.
 #include <algorithm>
 #include <bit>
 #include <functional>
@@ -68,7 +68,7 @@ std::vector<int32_t> Runner::decode_ids(std::span<const Chunk> chunks, std::span
   } else {
     ++steps_queued_before_;
   }
-  // The next step of fewer sequences, or in another order, begins with its own inputs.
+  // If the next step has fewer sequences or another order, it begins with its own inputs.
   const bool same_rows = places.size() == present.rows.size() && std::ranges::is_sorted(places);
   if (!next_rows.empty() && same_rows && take_pages_after(chunks))
     next = queue(*present.step, chunks, next_rows, 1, cancel);
@@ -76,7 +76,7 @@ std::vector<int32_t> Runner::decode_ids(std::span<const Chunk> chunks, std::span
   std::vector<int32_t> found;
   for (const size_t place : places) found.push_back(all[place]);
   for (size_t i = 0; i < next.rows.size(); ++i) next.rows[i].token = found[i];
-  // A row without a number queues no step that could be taken: a greedy one is computed again on the host.
+  // A row without a number queues no usable step: a greedy row is computed again on the host.
   if (std::ranges::none_of(found, [](int32_t id) { return id < 0; })) shared.plans.queued = std::move(next);
   return found;
 }
@@ -115,7 +115,7 @@ std::vector<size_t> Runner::rows_in_queued(std::span<const Chunk> chunks, std::s
   return places;
 }
 
-// Pages for one more token of each sequence after those of the chunks. False if there is no room for them.
+// Takes pages for one more token of each sequence after its chunk. Returns false if the cache has no room for them.
 bool Runner::take_pages_after(std::span<const Chunk> chunks) {
   if (!has_room_after(chunks)) return false;
   try {
@@ -126,7 +126,7 @@ bool Runner::take_pages_after(std::span<const Chunk> chunks) {
   return true;
 }
 
-// Whether each sequence can take one more token after those of the chunks.
+// Returns whether each sequence can take one more token after its chunk.
 bool Runner::has_room_after(std::span<const Chunk> chunks) const {
   const Engine::State& shared = *engine_->state_;
   std::vector<int64_t> missing(shared.cache.pools.size());

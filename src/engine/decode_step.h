@@ -42,19 +42,20 @@ class DecodeStep {
   const sampling::RowInputs& row_inputs() const { return row_inputs_; }
   // The parameters of the next step, to be filled before it. Returns whether it has edits.
   bool next_rows(std::span<const sampling::Row> rows);
-  void upload_rows();  // of the step that is enqueued
+  void upload_rows();  // for the step that is enqueued
 
-  // The host's list [S] for the next step, to be filled before it. The ids are there where it follows a step of
-  // run_greedy and takes what that one finds; else wait_all() comes before.
+  // The host's list [S] for the next step, to be filled before it. If that step follows run_greedy and takes its ids,
+  // they are on the device already; otherwise call wait_all() first.
   std::span<int32_t> next(Input input) { return list(turn_, input + 1); }
   void wait_all(const std::atomic<bool>* cancel = nullptr);  // throws Error kInterrupted, as Event::synchronize
 
-  // Enqueues the step: its lists, and what changed in its page tables [S, M] by group, go to the device, compute()
-  // gives the results of one of both plans, and those of run_greedy come to the host. Returns the logits.
+  // Enqueues the step. Its lists and the changed rows of its page tables [S, M] by group go to the device, compute()
+  // gives the results of one of both plans, and the results of run_greedy are copied to the host. Returns the logits.
   Tensor enqueue(const std::vector<std::vector<int32_t>>& tables, const std::function<std::vector<Tensor>()>& compute);
-  // The turn whose found() has the result of the step that was enqueued last.
+  // The turn whose found() has the result of the last enqueued step.
   int turn() const { return turn_; }
-  // Waits for that step alone, as Event::synchronize. Its largest_ids(), until two more steps are enqueued.
+  // Waits for that step only, as Event::synchronize. Returns its largest_ids(), valid until two more steps are
+  // enqueued.
   std::span<const int32_t> found(int turn, const std::atomic<bool>* cancel);
 
  private:
@@ -71,7 +72,7 @@ class DecodeStep {
   std::span<int32_t> list(int turn, int number);
   void upload_changes(Stream& stream, size_t group, const std::vector<int32_t>& table);
 
-  std::vector<Tensor> lists_;        // i32 [S], by Input, one after the other
+  std::vector<Tensor> lists_;        // i32 [S], consecutive, by Input
   std::vector<Tensor> page_tables_;  // i32 [S, M]
   std::vector<std::vector<int32_t>> held_tables_;
   sampling::RowInputs row_inputs_;  // made when it is first wanted
@@ -83,7 +84,7 @@ class DecodeStep {
 // A step that was queued before it was asked for, with the ids that the step before it found.
 struct QueuedStep {
   struct Row {
-    std::shared_ptr<const SequenceState> sequence;  // null: it was changed meanwhile, other than by its last step
+    std::shared_ptr<const SequenceState> sequence;  // null: changed since, other than by its last step
     int64_t length = 0;                             // of the sequence before the step
     int32_t token = 0;                              // that the step appends
     sampling::Row choice{};                         // how the next one is chosen

@@ -12,7 +12,7 @@
 namespace gabbro {
 namespace {
 
-// Warns where a cache that comes by need will not come whole.
+// Warns if a cache that grows on demand cannot grow to the whole context.
 void warn_of_memory(const Device& device, const nn::KvCacheConfig& cache, CacheSize size, ModelFacts& facts) {
   if (!device.counts_memory()) return;
   const uint64_t used = device.memory(abi::MemoryKind::kDevice).reserved, all = plannable_memory(device.facts());
@@ -20,15 +20,15 @@ void warn_of_memory(const Device& device, const nn::KvCacheConfig& cache, CacheS
   const auto bytes_of = [&](int64_t context) {
     size.context = context;
     nn::KvCacheConfig config = cache_config(cache.layers, cache.dtype, size);
-    return static_cast<uint64_t>(config.bytes() - config.slots * config.state_bytes());  // states are there
+    return static_cast<uint64_t>(config.bytes() - config.slots * config.state_bytes());  // states have memory already
   };
   const uint64_t cache_bytes = bytes_of(facts.context);
   if (cache_bytes <= left) return;
   constexpr uint64_t kMiB = uint64_t{1} << 20;
-  facts.warnings.push_back(fmt::format(
-      "the cache of the whole context of {} tokens takes {} MiB, of which {} MiB are free on {}: --ctx {} fits",
-      facts.context, cache_bytes / kMiB, left / kMiB, device.facts().id,
-      longest_context(facts.context, [&](int64_t context) { return bytes_of(context) <= left; })));
+  facts.warnings.push_back(
+      fmt::format("a context of {} tokens needs {} MiB of cache, but {} MiB are free on {}: --ctx {} fits",
+                  facts.context, cache_bytes / kMiB, left / kMiB, device.facts().id,
+                  longest_context(facts.context, [&](int64_t context) { return bytes_of(context) <= left; })));
 }
 
 void describe_device(const Device& device, const LoadOptions& options, ModelFacts& facts) {

@@ -1,4 +1,4 @@
-// Whether a model fits a device, how fast it will be there, and what would fit where it does not.
+// Forecasts whether a model fits a device, how fast it will be there, and which smaller workload would fit.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace gabbro {
 
-// The workload: `plan` is that of the model, from which other types are computed.
+// The workload. `plan` belongs to the model; other types are computed from it.
 struct Workload {
   ModelNeeds needs;
   llm::ModelPlan plan;
@@ -21,7 +21,7 @@ struct Workload {
   uint64_t total_bytes() const;  // weights, cache and scratch
 };
 
-// Each of these alone would make the workload fit; empty: it would not.
+// Each of these changes would make the workload fit by itself. Empty: the change is not enough.
 struct Remedies {
   std::optional<int64_t> context;   // the longest, in tokens
   std::optional<DType> kv_type;     // f16 or q8_0
@@ -31,9 +31,9 @@ Remedies remedies(const Workload& workload, uint64_t free_memory);
 
 // Generation reads all weights, and the keys and values so far, for every token:
 //   tokens/s = share · bandwidth / (weight bytes + KV bytes)
-// `share` is what generation gets of the bandwidth. Of one that was measured by reading it is three quarters
-// (docs/reports/performance.md: one half to nine tenths); of a published figure, of which reading itself gets about
-// 0.85, less.
+// `share` is the fraction of the bandwidth that generation reaches: three quarters of a bandwidth that was measured by
+// reading (docs/reports/performance.md: one half to nine tenths), and less of a published figure, because reading
+// itself reaches about 0.85 of that.
 inline constexpr double kShareOfMeasured = 0.75;
 inline constexpr double kShareOfPublished = 0.6;
 double tokens_per_second(const Workload& workload, double bandwidth, double share, int64_t tokens_in_cache);

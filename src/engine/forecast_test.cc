@@ -39,7 +39,7 @@ TEST(ModelNeeds, HipKeepsASpare) {
   EXPECT_EQ(plannable("rocm:0", 0), 0U);
 }
 
-// The committed model, of which a row is (64 / 32) · 34 bytes in q8_0; gguf-py lists the same tensors.
+// The committed model: its table has rows of (64 / 32) · 34 bytes in q8_0. gguf-py lists the same tensors.
 TEST(ModelNeeds, OfAFileAndOfItsShapeAreTheSame) {
   const Checkpoint file = Checkpoint::open(std::string(GABBRO_SOURCE_DIR) + "/tests/data/tiny/tiny-q8_0.gguf");
   uint64_t bytes = 0;
@@ -78,14 +78,14 @@ TEST(Forecast, TokensPerSecond) {
   EXPECT_NEAR(tokens_per_second(w, 100e9, 0.5, 0), 50e9 / weights, 0.02);
 }
 
-// Gemma 3 of 1B has 26 layers, of which 4 attend to everything and 22 to 512 tokens; a key and a value of 256 in f16
-// are 1024 bytes. At 32,768 tokens: 512 pages and 19.
+// Gemma 3 1B has 26 layers: 4 attend to all tokens and 22 to the last 512. A key and a value of 256 in f16 take 1024
+// bytes. At 32,768 tokens the layers need 512 and 19 pages.
 TEST(Forecast, LayersWithAWindowTakeAndReadItsKeys) {
   Workload w = workload("llama-1b", "q8_0", 32768);
   w.needs.cache.assign(26, {.heads = 1, .dimension = 256, .window = 512});
   for (const size_t full : {5, 11, 17, 23}) w.needs.cache[full].window = 0;
   EXPECT_EQ(w.kv_bytes(), 1024u * 64 * (4 * 512 + 22 * 19));
-  w.context = 1024;  // where all pages are fewer
+  w.context = 1024;  // all pages are fewer
   EXPECT_EQ(w.kv_bytes(), 1024u * 26 * 1024);
   EXPECT_EQ(kv_bytes_read(w.needs, DType::f16, 400), 1024u * 26 * 400);
   EXPECT_EQ(kv_bytes_read(w.needs, DType::f16, 10000), 1024u * (4 * 10000 + 22 * 512));

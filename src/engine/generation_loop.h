@@ -25,8 +25,8 @@ struct GenerationRequest {
   std::vector<int32_t> prompt;
   GenerateOptions options{};  // without a drafter: drafts belong to the loop
   int priority = 0;           // of requests that wait, the one with the highest goes first
-  std::string owner{};        // tokens are divided equally among owners; priorities are among requests of one owner
-  std::string tree{};         // only requests of one tree share what was computed for their prompts
+  std::string owner{};        // tokens are divided equally among owners; priorities order requests of one owner
+  std::string tree{};         // requests share computed prompts only within one tree
 };
 
 // A loop holds as many requests as may wait; the request may be added later.
@@ -44,7 +44,7 @@ class Channel {
  public:
   virtual ~Channel() = default;
   virtual void started() {}               // it is no longer waiting
-  virtual void text(std::string_view) {}  // whole characters, as soon as they are certain
+  virtual void text(std::string_view) {}  // whole characters only
   // Scores of tokens whose text is certain, before that text; at the end the result has all of them.
   virtual void scores(std::span<const TokenScore>) {}
   virtual void finished(GenerateResult result) = 0;  // also of a request that was canceled
@@ -65,15 +65,15 @@ class GenerationLoop {
   // The request ends with StopReason::kCanceled, by one of the next steps. Does nothing for one that has ended. From
   // any thread.
   virtual void cancel(Ticket ticket) = 0;
-  // A request that is paused keeps what it has and generates nothing until it is resumed, and holds no other request.
-  // Does nothing for one that has ended. From any thread.
+  // A paused request keeps its pages, generates nothing until it is resumed, and does not block other requests. Does
+  // nothing for a request that has ended. From any thread.
   virtual void pause(Ticket ticket, bool paused) = 0;
-  // Goes on with the requests for a short while, and delivers their events. False: none is left. When `cancel` becomes
-  // true, all requests are canceled within 100 ms. Throws what concerns more than one request.
+  // Runs the requests for a short time and delivers their events. Returns false when none is left. When `cancel`
+  // becomes true, all requests are canceled within 100 ms. Throws errors that concern more than one request.
   virtual bool step(const std::atomic<bool>* cancel = nullptr) = 0;
 };
 
-// One request from its beginning to its end, on a loop that has no other. Throws the error of the request.
+// Runs one request to its end on a loop that has no other request. Throws the error of the request.
 GenerateResult generate(GenerationLoop& loop, GenerationRequest request,
                         const std::function<void(std::string_view)>& on_text, const std::atomic<bool>* cancel);
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kDefaultContext = 4096;  // tokens; more is asked for with --ctx, since its cache takes memory
 
-// The format of most bytes of the weights, for files that do not name one.
+// The format with the most bytes of weights, for files that do not name one.
 std::string most_common_type(const Checkpoint& checkpoint) {
   std::map<std::string, size_t> bytes;
   for (const CheckpointTensor& tensor : checkpoint.tensors())
@@ -30,7 +30,7 @@ std::string most_common_type(const Checkpoint& checkpoint) {
   return best;
 }
 
-// `table_only`: a table of which one row is read for a token.
+// `table_only`: an embedding table. Only one row of it is read per token.
 void add_tensor(ModelNeeds& needs, bool table_only, int64_t elements, uint64_t bytes, const llm::ExpertsSize& experts) {
   needs.parameters += elements;
   needs.weight_bytes += bytes;
@@ -96,13 +96,13 @@ int64_t prefill_chunk(const abi::DeviceFacts& facts) {
   return 4 * kPrefillChunk;
 }
 
-// The largest step is the feed-forward part of a part of a prompt: the stream and its norm [T, C], gate, up and their
-// product [T, F], all f32, and once more as much for the codes of activations; or its attention: q, k, v and what they
-// mix to.
+// The largest step is the feed-forward block of a prompt chunk: the stream and its norm [T, C], gate, up and their
+// product [T, F], all f32, and the same again for the codes of activations; or its attention: q, k, v and the mixed
+// values.
 uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context, int64_t part) {
   const int64_t tokens = std::min(part, context);
   const int64_t attention = 2 * (shape.heads + shape.kv_heads) * shape.head_dimension;
-  // Experts have gate, up and their product [T, U, F], and what each adds to the stream [T, U, C].
+  // Experts have gate, up and their product [T, U, F], and their contribution to the stream [T, U, C].
   const int64_t experts = shape.experts_used * (3 * shape.expert_feed_forward + 2 * shape.embedding);
   const int64_t widest = std::max({3 * shape.feed_forward, attention, experts});
   const int64_t elements = tokens * (4 * shape.embedding + widest) + shape.vocabulary;

@@ -25,31 +25,31 @@ struct ModelNeeds {
 ModelNeeds needs_of(const Checkpoint& checkpoint);
 ModelNeeds needs_of(const llm::ModelPlan& plan, const FileType& type);
 
-// Keys and values of one token, in bytes; `kv_type` is one of kKvTypes (src/ops/kv_type.h).
+// Keys and values of one token, in bytes. `kv_type` is one of kKvTypes (src/ops/kv_type.h).
 uint64_t kv_bytes_per_token(const ModelNeeds& needs, DType kv_type);
 // Recurrent states of a sequence, in bytes.
 uint64_t state_bytes(const ModelNeeds& needs);
-// Keys and values that a token after `tokens` others reads, in bytes: in layers with a window those in it.
+// Keys and values that a token after `tokens` others reads, in bytes. Layers with a window read only the tokens in it.
 uint64_t kv_bytes_read(const ModelNeeds& needs, DType kv_type, int64_t tokens);
-// Bytes of the cache: of keys and values whole pages, and the states.
+// Bytes of the cache: whole pages of keys and values, and the states.
 uint64_t kv_bytes(const ModelNeeds& needs, DType kv_type, const CacheSize& size);
-// Tokens of a prompt that go through the model together: enough for the weights to be read once for many, few enough
-// for the activations to stay in the caches and for Ctrl-C to be noticed. Four times as many on a card whose matrix
-// cores are done with them in no time, and which converts quantized weights to f16 once for each part.
+// Tokens of a prompt that go through the model together: enough that the weights are read once for many tokens, few
+// enough that activations stay in the caches and that Ctrl-C is noticed. Large cards get four times as many, because
+// their matrix cores finish quickly and they convert quantized weights to f16 once per chunk.
 inline constexpr int64_t kPrefillChunk = 512;
 int64_t prefill_chunk(const abi::DeviceFacts& facts);
-// Activations and kernels' scratch of the largest step, a part of a prompt: an estimate from above (model_needs.cc
-// says how it is made up; a test compares it with the arenas that plans have).
+// Activations and kernels' scratch of the largest step, a prompt chunk. An upper estimate (model_needs.cc derives it; a
+// test compares it with the arenas of plans).
 uint64_t scratch_bytes(const llm::ModelShape& shape, int64_t context, int64_t part = kPrefillChunk);
 
-// The free memory that a plan may use: less a spare that the runtime needs. 0: unknown.
+// The free memory that a plan may use, after a reserve for the runtime. 0: unknown.
 uint64_t plannable_memory(const abi::DeviceFacts& facts);
 
-// The same of an opened device, or of the host if the device uses the host's memory. 0: unknown.
+// The free memory of an opened device, or of the host if the device uses the host's memory. 0: unknown.
 uint64_t free_memory(const Device& device);
 
-// The tokens that a session holds. `wanted` 0: what the model was trained for, 4096 at most. Throws bad_input for a
-// number that cannot be meant.
+// The tokens that a session holds. `wanted` 0: the trained context, at most 4096. Throws bad_input for a number out of
+// range.
 int64_t context_of(const llm::ModelShape& shape, int64_t wanted);
 
 }  // namespace gabbro

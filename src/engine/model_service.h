@@ -1,5 +1,5 @@
-// A loaded model that answers requests, in this process or in a worker, and the side of it that texts need: the
-// tokenizer and the templates are in this process either way.
+// A loaded model that answers requests, in this process or in a worker, and the text side of it. The tokenizer and the
+// templates are in this process in both cases.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ struct SamplingDefaults;
 class ModelService : public GenerationLoop {
  public:
   virtual const ModelFacts& facts() const = 0;
-  virtual uint64_t device_memory() const = 0;  // bytes that the device has in all; 0: not known
-  // These four are as those of Engine.
+  virtual uint64_t device_memory() const = 0;  // total bytes of the device; 0: unknown
+  // As the functions of Engine with these names.
   virtual const text::Tokenizer& tokenizer() const = 0;
   virtual const SamplingDefaults& sampling_defaults() const = 0;
   virtual const text::ChatTemplate* chat_template(bool with_tools = false) const = 0;

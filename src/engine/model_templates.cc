@@ -27,7 +27,7 @@ ModelTemplates::Later ModelTemplates::read(const Checkpoint& checkpoint,
       return source ? std::make_shared<const text::ChatTemplate>(*source) : Template();
     };
     return std::async(std::launch::deferred, parse, checkpoint.chat_template(with_tools)).share();
-  } catch (const Error&) {  // the field is no text
+  } catch (const Error&) {  // the field has another type
     known.set_exception(std::current_exception());
     return known.get_future().share();
   }

@@ -1,5 +1,5 @@
-// The text side of a checkpoint: its vocabulary and its chat template, as the tokenizer and the template engine want
-// them.
+// The text side of a checkpoint: its vocabulary and its chat template, in the form that the tokenizer and the template
+// engine read.
 #pragma once
 
 #include <memory>
@@ -23,12 +23,12 @@ text::TokenizerFiles tokenizer_files_of(const Checkpoint& checkpoint);
 // and for a folder without tokenizer files.
 bool has_vocabulary(const Checkpoint& checkpoint);
 
-// The tokenizer of the file, or of the folder; errors name the file too.
+// The tokenizer of the file or of the folder. Errors name the file too.
 text::Tokenizer read_tokenizer(const Checkpoint& checkpoint);
-// The same of files alone; end_of_generation: ids that other files of the folder name.
+// The tokenizer of these files only. `end_of_generation`: ids that other files of the folder name.
 text::Tokenizer read_tokenizer(TokenizerFiles files, std::vector<int32_t> end_of_generation = {});
 
-// Null where the model has no vocabulary, or a folder has none that can be read: `missing` says why.
+// Null if the model has no vocabulary, or if a folder has none that can be read: `missing` gives the reason.
 std::unique_ptr<text::Tokenizer> read_tokenizer_if_any(const Checkpoint& checkpoint, std::string& missing);
 
 // bos_token and eos_token as a template's variables, as transformers passes them; a token that is missing is left out.

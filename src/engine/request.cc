@@ -88,12 +88,14 @@ class Request::Text {
     stops_.emplace(stops);
   }
 
-  // False when a stop text was completed; `may_stop` false: none is looked for. A score is null or the token's.
+  // False when a stop text was completed. `may_stop` false: stop texts are not looked for. A score is null or the
+  // token's.
   bool add(int32_t token, bool may_stop, const TokenScore* score) {
     const size_t begin = decoded_;
     const bool is_control = token < tokenizer_.size() && tokenizer_.is_control(token);
     std::string text;
-    // The output head may have more rows than the vocabulary has tokens, for a round number: those are no text.
+    // The output head may have more rows than the vocabulary has tokens, to reach a round number: ids past it have no
+    // text.
     if (token < tokenizer_.size() && !is_control) text = decoded(characters_.push(token));
     if (score != nullptr) waiting_.push_back({*score, begin, decoded_});
     if (!may_stop) {
@@ -110,7 +112,7 @@ class Request::Text {
   std::string finish() {
     if (!stops_->stopped()) pass(stops_->push(decoded(characters_.flush())));
     if (!stops_->stopped()) pass(stops_->flush());
-    // Tokens of the stop text have none.
+    // Tokens of the stop text have no scores.
     const size_t end = text_.size();
     std::erase_if(waiting_, [&](const Scored& one) { return stops_->stopped() && one.begin >= end && one.end > end; });
     release(waiting_.size());

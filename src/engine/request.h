@@ -1,5 +1,5 @@
-// One generation as a state machine: it says which tokens its sequence needs next, and takes the logits after them. So
-// a command line drives one, and a batch many.
+// One generation as a state machine: it says which tokens its sequence needs next, and takes the logits after them. A
+// command line drives one, a batch many.
 #pragma once
 
 #include <chrono>
@@ -18,39 +18,39 @@ namespace gabbro {
 class Request {
  public:
   // Throws bad_input for a prompt that is empty or longer than the context, and for options that no sampler takes.
-  // `on_text` gets whole characters as soon as they are certain.
+  // `on_text` gets whole characters, as soon as no stop text can contain them.
   Request(const Engine& engine, std::vector<int32_t> prompt, const GenerateOptions& options,
           std::function<void(std::string_view)> on_text = {});
   ~Request();
   Request(Request&&) noexcept;
   Request& operator=(Request&&) = delete;
 
-  // The prompt, and what was chosen after it; valid until a token is chosen.
+  // The prompt and the tokens chosen after it; valid until the next token is chosen.
   std::span<const int32_t> text() const;
   std::span<const int32_t> prompt() const;
   // Scores of tokens whose text is certain come before that text; for options that give scores.
   void listen_to_scores(std::function<void(std::span<const TokenScore>)> on_scores);
   // Whether the logits of all rows of the prompt are wanted, by score_prompt().
   bool scores_prompt() const;
-  // `logits` [rows, V] are those after the tokens of the prompt from `first` on.
+  // `logits` [rows, V] follow the tokens of the prompt from `first` on.
   void score_prompt(int64_t first, std::span<const float> logits);
-  // The sequence holds the first `count` tokens of the prompt already; less than all.
+  // The sequence already holds the first `count` tokens of the prompt, but not all.
   void skip(int64_t count);
   int64_t held() const;  // tokens of the prompt that were skipped or appended
-  // The sequence lost its tokens. A prompt that was not whole yet begins again.
+  // The sequence lost its tokens. A prompt that was not complete begins again.
   void rewind();
 
   bool finished() const;
-  // The tokens to append next: the rest of the prompt, or the token that was chosen last. Empty where it is finished.
+  // The tokens to append next: the rest of the prompt, or the token that was chosen last. Empty when it is finished.
   std::span<const int32_t> pending() const;
-  // The first `count` of them were appended. `logits` [V] are those after the last of them, and needed only where these
-  // were all.
+  // The first `count` of them were appended. `logits` [V] follow the last of them, and are needed only if `count` is
+  // all.
   void appended(size_t count, std::span<const float> logits);
-  // The same with the token that was chosen from these logits, or -1 where none is a number: by sampler(), or the
-  // largest for a request that is_greedy().
+  // As above, with the token that was chosen from these logits: by sampler(), or the largest for a request that
+  // is_greedy(). -1 if no logit is a number.
   void appended(size_t count, int32_t chosen);
   bool is_greedy() const;
-  // The sampler of the next token, for a step that ends with the text: it has seen all of it. The token that a device
+  // The sampler of the next token, for a step that completes the text: it has seen all of it. A token that a device
   // chooses with it goes to appended().
   Sampler* sampler();
   // Past its prompt, and with room for another token after the next one, which alone can still end it.

@@ -91,7 +91,7 @@ void Runner::run_step(std::span<const Chunk> chunks, const std::atomic<bool>* ca
   for (const Chunk& chunk : chunks) {
     check_room(*engine_, std::ssize(chunk.sequence->tokens_), chunk.tokens);
     if (chunk.sequence->engine_ != engine_ || !seen.insert(chunk.sequence).second)
-      throw bad_input("a step takes each sequence once, and those of its engine alone");
+      throw bad_input("a step takes each sequence of its engine once, and no other sequence");
     rows += chunk.wanted();
     single_tokens = single_tokens && chunk.tokens.size() == 1 && chunk.rows != Chunk::Rows::kNone;
   }
@@ -125,7 +125,7 @@ void Runner::run_step(std::span<const Chunk> chunks, const std::atomic<bool>* ca
     }
   } catch (const CacheFull& full) {
     for (const Chunk& chunk : chunks) {
-      if (chunk.sequence == full.sequence()) chunk.sequence->abandon_step();  // nothing was computed of the others
+      if (chunk.sequence == full.sequence()) chunk.sequence->abandon_step();  // the other chunks were not computed
     }
     throw;
   } catch (...) {
@@ -134,8 +134,8 @@ void Runner::run_step(std::span<const Chunk> chunks, const std::atomic<bool>* ca
   }
 }
 
-// Every sequence gets a slot, with states that have seen its tokens, and pages of its tokens: computed again where they
-// were lost.
+// Gives every sequence a slot, with states that have seen its tokens, and pages of its tokens. Lost ones are computed
+// again.
 void Runner::compute_again(std::span<Sequence* const> sequences, const std::atomic<bool>* cancel) {
   StatePool& states = engine_->state_->cache.states;
   states.begin_step();

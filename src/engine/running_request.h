@@ -13,7 +13,7 @@ namespace gabbro {
 
 class RunningRequest {
  public:
-  // `kept`: a sequence that holds a beginning of the request's text; null: it begins with none.
+  // `kept`: a sequence that holds a beginning of the request's text; null: start an empty one.
   RunningRequest(ScheduledRequest scheduled, const std::shared_ptr<Engine>& engine, std::unique_ptr<Sequence> kept,
                  int64_t step);
 
@@ -30,46 +30,46 @@ class RunningRequest {
   const std::optional<Error>& error() const { return error_; }
   void fail(const Error& why);
 
-  // Whether its tokens are not computed yet up to the one that was chosen last.
+  // Whether tokens before the last chosen one are not computed yet.
   bool is_behind() const {
     return std::ssize(sequence_->tokens()) + 1 < std::ssize(request().text()) || is_in_prompt();
   }
   bool is_in_prompt() const { return std::ssize(sequence_->tokens()) < std::ssize(request().prompt()); }
-  // How many are to be computed before the next one is chosen.
+  // The number of tokens to compute before the next one is chosen.
   int64_t missing() const { return std::ssize(request().text()) - std::ssize(sequence_->tokens()); }
 
-  // Whether the step computes a part of a prompt that is scored.
+  // Whether the step computes a chunk of a prompt that is scored.
   bool scores_prompt() const { return request().scores_prompt() && request().held() < std::ssize(request().prompt()); }
 
-  // Takes over pages that are in the cache already, and says so to the request.
+  // Takes over pages that are in the cache already, and tells the request.
   void reuse_pages(int64_t multiple);
-  // Gives whole pages to a store, if its prompt was not complete before this step.
+  // Writes whole pages to a store, if its prompt was not complete before this step.
   void store_prompt();
-  // The next step appends the first `count` of the missing tokens, up to the end of the prompt at most where that is
-  // missing. `as_next`: as a step of single tokens computes them.
+  // The next step appends the first `count` missing tokens, at most up to the end of an incomplete prompt. `as_next`:
+  // computed like a step of one token per sequence.
   void take_missing(int64_t count, bool as_next = false);
-  // The next step appends the token that was chosen last, and drafted ones after it.
+  // The next step appends the last chosen token, and drafted ones after it.
   void take_next(std::vector<int32_t> drafted);
   void take_nothing() { tokens_.clear(); }
   bool takes_part() const { return !tokens_.empty(); }
   const std::vector<int32_t>& tokens() const { return tokens_; }
   Chunk chunk();
 
-  // The step was made. `logits` [rows, V] or the ids of the largest, of the rows that chunk() wants; the other is
-  // empty.
+  // Takes the results of the step: `logits` [rows, V], or the ids of the largest, for the rows that chunk() wants. The
+  // other is empty.
   void stepped(std::span<const float> logits, std::span<const int32_t> largest);
 
-  // The pass over a tree after the text was made: its logits are those of the last token and of the nodes. Returns the
-  // last node that was right; -1: none.
+  // Takes the results of the pass over a tree after the text: `logits` has the rows of the last token and of the nodes.
+  // Returns the last accepted node; -1: none.
   int32_t stepped_tree(const TokenTree& tree, std::span<const float> logits);
   size_t rows() const;                           // that chunk() wants
   bool ends_text() const { return ends_text_; }  // the step's last row chooses a token
-  // Notes the time of a step with `tokens` tokens of all requests.
+  // Records the time of a step with `tokens` tokens of all requests.
   void passed(int tokens, double seconds);
 
   // The budget of drafts, from the first call on.
   DraftBudget& budget(int most, double pass_cost);
-  // Gives the pages to others: the request waits again.
+  // Releases its pages for others: the request waits again.
   ScheduledRequest give_up(int64_t step);
   // The request has ended.
   ScheduledRequest take_scheduled() { return std::move(scheduled_); }
@@ -84,7 +84,7 @@ class RunningRequest {
   Sequence* sequence_;
   std::vector<int32_t> tokens_;  // of the next step
   Chunk::Rows rows_ = Chunk::Rows::kLast;
-  bool ends_text_ = false;  // after the step nothing is missing
+  bool ends_text_ = false;  // no token is missing after the step
   size_t drafted_ = 0;      // the last ones of `tokens_`
   bool looked_on_disk_ = false, stored_prompt_ = false;
   std::optional<DraftBudget> budget_;

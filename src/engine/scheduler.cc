@@ -97,7 +97,7 @@ void Scheduler::pause_wanted() {
   }
 }
 
-// The running request that began last with the lowest priority, of those that may be; null: none.
+// The running request that began last among those with the lowest priority that `may` accepts; null: none.
 RunningRequest* Scheduler::last_of_lowest_priority(const std::function<bool(const RunningRequest&)>& may_be) {
   RunningRequest* found = nullptr;
   for (RunningRequest& one : running_) {
@@ -106,7 +106,7 @@ RunningRequest* Scheduler::last_of_lowest_priority(const std::function<bool(cons
   return found;
 }
 
-// A request of an owner who has more places than others, for an owner who has none; null: there is none.
+// A request of an owner with more places than others, for an owner with none; null: there is none.
 RunningRequest* Scheduler::beyond_share(const std::string& owner) {
   std::map<std::string, size_t> places;
   for (const RunningRequest& one : running_) ++places[one.owner()];
@@ -116,14 +116,14 @@ RunningRequest* Scheduler::beyond_share(const std::string& owner) {
       [&](const RunningRequest& one) { return places[one.owner()] > share && one.preemptions() < kMostPreemptions; });
 }
 
-// Its pages keep their names, so that it goes on from them if they are still there when its turn comes.
+// Its pages keep their names, so that it goes on from the pages that are left when its turn comes.
 void Scheduler::preempt(RunningRequest& victim) {
   waiting_.push(victim.give_up(steps_));
   running_.remove_if([&](const RunningRequest& one) { return &one == &victim; });
 }
 
-// A place for a request, where all are taken: that of a paused one, of one with a lower priority of the same owner, or
-// of an owner who has more than a share.
+// Makes a place for a request if all are taken: preempts a paused one, one with a lower priority of the same owner, or
+// one of an owner with more than an equal number of places.
 bool Scheduler::make_way(const std::string& owner, int priority) {
   if (running_.size() < static_cast<size_t>(runner_.engine()->facts().sequences)) return true;
   RunningRequest* victim = last_of_lowest_priority([](const RunningRequest& one) { return one.is_paused(); });
@@ -169,7 +169,7 @@ void Scheduler::start(ScheduledRequest scheduled) {
   if (begins) started();
 }
 
-// One request alone may draft a tree. False: it drafts a chain, which is planned, or nothing.
+// A single running request may draft a tree. Returns false if it drafts a chain, which is planned, or nothing.
 bool Scheduler::step_tree(RunningRequest& one, const std::atomic<bool>* cancel) {
   if (!drafts_ || one.is_behind()) return false;
   const int64_t branches = trees_.branch_room(), room = room_of_drafts(one);
@@ -191,7 +191,7 @@ bool Scheduler::step_tree(RunningRequest& one, const std::atomic<bool>* cancel) 
   return true;
 }
 
-// Passes the rows of a step on: `logits` of all requests, or the ids of the largest.
+// Passes on the rows of a step: `logits` of all requests, or the ids of the largest.
 void Scheduler::pass_rows(std::span<RunningRequest* const> all, std::span<const float> logits,
                           std::span<const int32_t> largest) {
   const auto width = static_cast<size_t>(runner_.engine()->facts().vocabulary);
@@ -227,7 +227,7 @@ void Scheduler::compute(const std::atomic<bool>* cancel) {
   }
   std::vector<RunningRequest*> taking;
   std::vector<Chunk> chunks;
-  std::vector<Sampler*> samplers;  // of the rows that are wanted; null: the largest logit
+  std::vector<Sampler*> samplers;  // of the wanted rows; null: the largest logit
   int64_t prompt_tokens = 0;
   bool goes_on = waiting_.empty(), has_prompts = false, needs_logits = false;
   for (RunningRequest* const one : all) {
@@ -242,7 +242,7 @@ void Scheduler::compute(const std::atomic<bool>* cancel) {
     if (one->is_behind()) prompt_tokens += std::ssize(one->tokens());
   }
   const auto start = std::chrono::steady_clock::now();
-  // Drafts are sampled one after another, and rows of a prompt are scored. A single row is chosen as fast on the host,
+  // Drafts are sampled in sequence, and rows of a prompt are scored. A single row is chosen equally fast on the host,
   // without kernels that other steps do not need.
   if (needs_logits || (taking.size() == 1 && !options_.deterministic)) {
     pass_rows(taking, runner_.step(chunks, cancel), {});
@@ -273,14 +273,14 @@ double Scheduler::step_forecast() const {
   return forecast_.seconds(has_prompts ? most_tokens_ : 0);
 }
 
-// The cache has no page for a request: kept sequences lose theirs first, then the request that began last.
+// The cache has no page for a request: preempts kept sequences first, then the request that began last.
 void Scheduler::free_pages(const CacheFull& full) {
   closed_ = true;
   if (kept_.drop_oldest()) return;
   RunningRequest& needs =
       *std::ranges::find(running_, full.sequence(), [](RunningRequest& one) { return &one.sequence(); });
   if (running_.size() == 1) return needs.fail(full);
-  // Those that gave way often enough are spared, as long as there is another.
+  // Spares requests that were preempted often, as long as there is another.
   const auto holds = [](const RunningRequest& one) { return one.sequence().holds_pages(); };
   RunningRequest* holder = last_of_lowest_priority(
       [&](const RunningRequest& one) { return holds(one) && one.preemptions() < kMostPreemptions; });
@@ -288,14 +288,14 @@ void Scheduler::free_pages(const CacheFull& full) {
   preempt(holder != nullptr ? *holder : needs);
 }
 
-// A step failed, and its sequences are as before.
+// Handles a step that failed and left its sequences unchanged.
 void Scheduler::isolate(const Error& error) {
   std::vector<RunningRequest*> taking;
   for (RunningRequest& one : running_) {
     if (one.takes_part()) taking.push_back(&one);
   }
   runner_.require_unchanged_files();
-  if (taking.empty()) throw;  // it concerns no request alone
+  if (taking.empty()) throw;  // it concerns no single request
   const bool is_short = dynamic_cast<const OutOfMemory*>(&error) != nullptr;
   if (is_short) short_since_ = steps_;
   if (taking.size() > 1) {
@@ -307,7 +307,7 @@ void Scheduler::isolate(const Error& error) {
   } else if (is_short && !options_.deterministic && std::ssize(taking.front()->tokens()) > PagePool::kTokens) {
     most_tokens_ = std::max(std::ssize(taking.front()->tokens()) / 2, PagePool::kTokens);
   } else {
-    // The engine is at fault where one request after another fails in the same way.
+    // If consecutive requests fail in the same way, the engine is at fault.
     if (std::exchange(last_failure_, error.what()) == error.what()) throw;
     suspects_.erase(taking.front()->ticket());
     taking.front()->fail(error);

@@ -10,7 +10,8 @@ namespace gabbro {
 
 void write_sentence_fields(const SentenceModules& modules, gguf::Writer& writer);
 
-// The same of a GGUF file; what it does not say is as without modules.json. Throws bad_input for fields of other types.
+// Reads the fields of a GGUF file. Missing fields have the values of a folder without modules.json. Throws bad_input
+// for fields of other types.
 SentenceModules read_sentence_fields(const Metadata& metadata);
 
 }  // namespace gabbro

@@ -37,10 +37,10 @@ struct SentenceModules {
 // not supported, throws bad_input that names the file and the field.
 SentenceModules read_sentence_modules(const std::string& folder);
 
-// The same of sentence_bert_config.json, or as older models call it.
+// Reads sentence_bert_config.json, under any of the names that older models use.
 void read_sentence_config(const std::string& folder, SentenceModules& modules);
 
-// Makes the normalizer of tokenizer.json begin with a change to lower case, unless it has one, as sentence-transformers
+// Makes the normalizer of tokenizer.json begin with lower casing, unless it does already, as sentence-transformers
 // does. Throws bad_input for a tokenizer of another kind.
 void add_lower_case(TokenizerFiles& files);
 

@@ -15,7 +15,7 @@ namespace gabbro {
 
 namespace {
 
-// Pages of that many tokens.
+// Number of pages for this number of tokens.
 int64_t pages_of(int64_t tokens) { return round_up(tokens, PagePool::kTokens) / PagePool::kTokens; }
 
 }  // namespace
@@ -46,7 +46,7 @@ Sequence::Sequence(const Sequence& other)
   const std::lock_guard lock(engine_->state_->mutex);
   for (size_t group = 0; group < pages_.size(); ++group) {
     Pages& own = pages_[group];
-    // A page behind the computed tokens is to be written by the other.
+    // The other sequence is about to write a page after the computed tokens.
     own.ids.resize(std::min(own.ids.size(), static_cast<size_t>(pages_of(computed_))));
     for (size_t i = static_cast<size_t>(own.passed); i < own.ids.size(); ++i)
       engine_->state_->cache.pools[group].share(own.ids[i]);
@@ -88,7 +88,7 @@ int64_t Sequence::reuse(std::span<const int32_t> prompt, bool looks_on_disk) {
   return computed_;
 }
 
-// Pages of a text that cannot be cut are no beginning of another one.
+// Pages of a text that cannot be cut cannot begin another text.
 void Sequence::name_up_to(int64_t length) {
   named_ = std::min(length, std::max<int64_t>(engine_->state_->cache.longest_cut(), 0));
 }
@@ -98,13 +98,13 @@ int64_t Sequence::beginning_of(std::span<const int32_t> text) const {
   return std::ssize(tokens_) - common <= engine_->state_->cache.longest_cut() ? common : 0;
 }
 
-// `count` tokens are about to come: the text, or its end where the sequence was cut within it.
+// Prepares for `count` more tokens: the text, or its end if the sequence was cut within it.
 void Sequence::add_to_text(int64_t count) {
   const int64_t held = std::ssize(tokens_);
   if (held == 0 || held < text_length_) text_length_ = held + count;
 }
 
-// The first page of a group that the token after `length` others reads.
+// The first page of a group that the token at position `length` reads.
 int64_t Sequence::first_page(size_t group, int64_t length) const {
   const int64_t window = engine_->state_->cache.config().groups[group].window;
   return window == 0 ? 0 : std::max<int64_t>(length - window + 1, 0) / PagePool::kTokens;
@@ -117,19 +117,19 @@ void Sequence::pass(size_t group, int64_t first) {
     engine_->state_->cache.pools[group].release(std::exchange(own.ids[static_cast<size_t>(own.passed)], 0));
 }
 
-// Takes over the whole pages of `text` after the computed tokens that are in the cache. Layers with a window need
-// those in the window at the end alone.
+// Takes over the whole pages of `text` after the computed tokens that are in the cache. Layers with a window need only
+// the pages in the window at the end.
 void Sequence::find_pages(std::span<const int32_t> text) {
   Engine::State& shared = *engine_->state_;
   constexpr int64_t kPage = PagePool::kTokens;
   if (computed_ % kPage != 0) return;
   begin_names();
-  release_pages(computed_);  // the one for a token to come
+  release_pages(computed_);  // the page of the next token
   const int64_t before = computed_ / kPage;
   int64_t taken = before;
   std::vector<std::shared_ptr<Prefix>> prefixes;
   std::vector<std::vector<int32_t>> found(pages_.size());
-  std::vector<int64_t> run(pages_.size());  // pages in a row that are there, up to this one
+  std::vector<int64_t> run(pages_.size());  // consecutive pages in the cache, up to this one
   for (size_t group = 0; group < pages_.size(); ++group) run[group] = before - pages_[group].passed;
   for (int64_t page = before; (page + 1) * kPage <= std::ssize(text); ++page) {
     const Prefix& last = prefixes.empty() ? *prefixes_.back() : *prefixes.back();
@@ -159,7 +159,7 @@ void Sequence::find_pages(std::span<const int32_t> text) {
   computed_ = taken * kPage;
 }
 
-// Takes back, by their names, pages that were passed and that the first `length` tokens need. False: one is gone.
+// Takes back, by their names, passed pages that the first `length` tokens need. Returns false if one is gone.
 bool Sequence::find_passed(int64_t length) {
   Engine::State& shared = *engine_->state_;
   std::vector<std::vector<int32_t>> found(pages_.size());
@@ -180,7 +180,7 @@ bool Sequence::find_passed(int64_t length) {
   return true;
 }
 
-// A page that can be written: a new one, or, if the device has no memory for it, one that is kept for texts to come.
+// A writable page: a new one, or, if the device has no memory for it, a named page that no sequence holds.
 int32_t Sequence::take_page(size_t group) {
   PagePool& pool = engine_->state_->cache.pools[group];
   int32_t page = -1;
@@ -195,7 +195,7 @@ int32_t Sequence::take_page(size_t group) {
   return page;
 }
 
-// Pages for `length` tokens, of which those after the computed ones can be written.
+// Takes pages for `length` tokens; the pages after the computed tokens are writable.
 void Sequence::take_pages(int64_t length) {
   begin_names();
   for (size_t group = 0; group < pages_.size(); ++group) {
@@ -215,12 +215,12 @@ void Sequence::take_pages(int64_t length) {
   }
 }
 
-// Those of a group that take_pages(length) adds.
+// The number of pages that take_pages(length) adds to a group.
 int64_t Sequence::missing_pages(size_t group, int64_t length) const {
   return std::max<int64_t>(pages_of(length) - std::ssize(pages_[group].ids), 0);
 }
 
-// Those after the first `length` tokens.
+// Releases the pages after the first `length` tokens.
 void Sequence::release_pages(int64_t length) {
   for (size_t group = 0; group < pages_.size(); ++group) {
     Pages& own = pages_[group];
@@ -231,14 +231,14 @@ void Sequence::release_pages(int64_t length) {
   }
 }
 
-// `count` tokens more are in the cache.
+// Records that `count` more tokens are in the cache.
 void Sequence::computed(int64_t count) {
   computed_ += count;
   name_pages();
   release_passed();
 }
 
-// Those that no token to come reads, also where the last tokens are cut.
+// Releases the pages that no later token reads, even if the last tokens are cut.
 void Sequence::release_passed() {
   for (size_t group = 0; group < pages_.size(); ++group)
     pass(group, first_page(group, std::max<int64_t>(computed_ - kCutTokens, 0)));
@@ -256,7 +256,7 @@ void Sequence::give_up_pages() {
   state_->length = 0;
 }
 
-// The tokens are to be computed again.
+// Releases all pages: the tokens are computed again.
 void Sequence::lose_pages() {
   engine_->state_->plans.queued.forget(state_);
   release_pages(0);
@@ -269,7 +269,7 @@ void Sequence::begin_names() {
   if (computed_ == 0) prefixes_.assign(1, engine_->state_->cache.prefixes_of(rotation_, tree_));
 }
 
-// With another one all tokens are to be computed again, and so are states.
+// With another rotation all tokens are computed again, and so are states.
 void Sequence::set_rotation(int64_t rotation) {
   if (rotation == rotation_) return;
   lose_pages();

@@ -16,15 +16,15 @@
 namespace gabbro {
 
 // The tokens of one conversation, and the pages of the cache that hold their keys and values. A value: a copy shares
-// pages until one of both writes to them. Layers with a window have pages of the last tokens alone; a sequence that is
-// truncated so far that some are missing finds them by their names, or computes its tokens again in its next step.
+// pages until one of the two writes to them. Layers with a window have pages for the last tokens only. A sequence that
+// is truncated further finds the missing pages by their names, or computes its tokens again in its next step.
 // Recurrent states cannot be shared or cut: a sequence that was copied, cut or stopped within a step computes them
 // again from its tokens, in its next step.
 // The tokens of the first step are its text, which the encoder of an encoder-decoder reads. A sequence that is
 // truncated within the text gets a text again, with the next tokens.
 class Sequence;
 
-// The cache has no page for the next tokens of a sequence. Steps without it work.
+// The cache has no page for the next tokens of a sequence. Steps without this sequence work.
 class CacheFull : public OutOfMemory {
  public:
   CacheFull(const Sequence& sequence, const std::string& message) : OutOfMemory(message), sequence_(&sequence) {}
@@ -43,28 +43,29 @@ class Sequence {
   Sequence& operator=(Sequence&&) = delete;
 
   std::span<const int32_t> tokens() const { return tokens_; }
-  // Forgets all but the first `length` tokens. Throws bad_input where there are not as many.
+  // Removes all but the first `length` tokens. Throws bad_input if there are fewer.
   void truncate(int64_t length);
-  // Takes over whole pages that other sequences, also former ones, computed for the same tokens after the same
-  // beginning; the sequence has to be a beginning of `prompt`. The last token of the prompt stays to be computed.
-  // `looks_on_disk`: and those of the engine's PageStore after them. Returns how many tokens the sequence has now.
+  // Takes over whole pages that other or former sequences computed for the same tokens after the same beginning. The
+  // tokens of the sequence must be a beginning of `prompt`. The last token of the prompt remains to be computed.
+  // `looks_on_disk`: also reads pages of the engine's PageStore. Returns the number of tokens that the sequence has
+  // now.
   int64_t reuse(std::span<const int32_t> prompt, bool looks_on_disk = false);
-  // Gives its whole pages to the engine's PageStore, if there is one.
+  // Writes its whole pages to the engine's PageStore, if there is one.
   void store_pages();
   // Texts of different trees share no pages. Throws bad_input for a sequence that has tokens.
   void set_tree(const std::string& tree);
   const std::string& tree() const { return tree_; }
-  // Whether it has pages of the cache, and their release: its next step computes its tokens again.
+  // Whether it holds pages of the cache, and their release: its next step computes its tokens again.
   bool holds_pages() const { return computed_ > 0; }
   void give_up_pages();
-  // The tokens that the text will have, where more than the next step's are known; 0: they are not. Models whose
-  // rotation goes by the length of a text compute it as a text of this length from the start.
+  // The final length of the text in tokens, if more tokens than the next step's are known; 0: unknown. Models whose
+  // rotation depends on the length of a text compute it with this length from the start.
   void expect(int64_t length) { expected_ = length; }
-  // Pages of tokens after the first `length` get no names, so that other sequences do not share them.
+  // Pages after the first `length` tokens get no names, so that other sequences do not share them.
   void name_up_to(int64_t length);
   int64_t named() const { return named_; }
-  // Tokens of `text` from which the sequence can go on, when it is cut: those that both begin with. 0 where it cannot
-  // be cut so far without computing them again.
+  // The number of tokens of `text` from which the sequence can go on after a cut: the common beginning. 0 if it cannot
+  // be cut that far without computing them again.
   int64_t beginning_of(std::span<const int32_t> text) const;
   // Its pages of a group of the cache's layers, in the order of their tokens.
   std::span<const int32_t> pages(size_t group) const { return pages_[group].ids; }
@@ -72,9 +73,9 @@ class Sequence {
  private:
   friend class Runner;
   friend class TreeRunner;
-  // Those of a group of layers, in the order of their tokens.
+  // The pages of a group of layers, in the order of their tokens.
   struct Pages {
-    std::vector<int32_t> ids;  // at times one more than the tokens need, where the next step is queued
+    std::vector<int32_t> ids;  // one more than the tokens need if the next step is queued
     int64_t passed = 0;        // the first ones, before the window: their ids are 0, and they are not held
   };
 

@@ -1,8 +1,8 @@
-// Speculation: tokens that are likely to come are computed together with the last one, in one pass over the weights.
-// The sampler chooses every token from the model's own logits, after the tokens that it chose before, as it does
-// without speculation; a drafted token counts if it is the one chosen. So the distribution is the model's, whatever
-// drafts (speculative sampling, Leviathan et al. 2023, for drafts that are certain of each token), and with one seed
-// the tokens are those of a run without.
+// Speculation: likely next tokens are computed together with the last one, in one pass over the weights. The sampler
+// chooses every token from the model's own logits, after the tokens that it chose before, as it does without
+// speculation; a drafted token counts if it is the chosen one. So the distribution is the model's, whatever drafts
+// (speculative sampling, Leviathan et al. 2023, for drafts that are certain of each token), and with a fixed seed the
+// tokens equal a run without speculation.
 #pragma once
 
 #include <atomic>
@@ -18,23 +18,23 @@
 
 namespace gabbro {
 
-// How much a pass drafts. A token is worth computing while it brings more tokens a second than the pass has without it,
-// so that trees grow with what a pass costs besides its tokens: time for reading weights, mostly.
+// How many tokens a pass drafts. A token is worth computing if the pass yields more tokens per second with it. So trees
+// grow with the fixed cost of a pass, which is mostly the time for reading weights.
 class DraftBudget {
  public:
-  // `pass_cost`: of a pass without its tokens, in units of what a token costs, until passes were measured.
+  // `pass_cost`: of a pass without its tokens, in units of the cost of a token, until passes are measured.
   DraftBudget(int most, double pass_cost) : most_(most), pass_cost_(pass_cost) {}
 
   // `others`: tokens of other texts in the same pass.
   void begin(int depth, int64_t branches, int others = 0);
-  // A token that will be reached with this probability.
+  // Adds a token that is reached with this probability.
   bool is_worth(double reach) const;
   void take(double reach);
   bool take_branch();  // false: there is no room for one
-  // Takes a chain of as many tokens as are worth it, one at least: to see whether the text has changed.
+  // Takes a chain of the tokens that are worth it, at least one: to notice when the text changes.
   int take_chain();
   int depth() const { return depth_; }
-  // Share of drafted tokens that were right, given that those before them were.
+  // Fraction of drafted tokens that were right, given that the ones before were.
   double right() const { return right_; }
 
   void seen(int drafted, int accepted);     // of the longest chain
@@ -65,17 +65,17 @@ class Drafter {
   virtual ~Drafter() = default;
   // A chain for each text.
   virtual void propose_all(std::span<DraftedText> texts, const std::atomic<bool>* cancel);
-  // No more calls are about this text.
+  // No more calls concern this text.
   virtual void forget(uint64_t) {}
-  // A tree of what may follow; a chain, where a drafter has no other ideas.
+  // A tree of possible continuations; a chain, if the drafter has no alternatives.
   virtual TokenTree propose_tree(std::span<const int32_t> tokens, DraftBudget& budget, const std::atomic<bool>* cancel);
-  // At most `count` tokens that may follow `tokens`; none where it has no idea.
+  // At most `count` tokens that may follow `tokens`; none without a match.
   virtual std::vector<int32_t> propose(std::span<const int32_t> tokens, int count, const std::atomic<bool>* cancel) = 0;
   virtual int most() const = 0;  // tokens that are ever worth proposing
 };
 
-// The tokens that followed the same last tokens before (prompt lookup decoding): those of the longest match of at most
-// four tokens, and of several the last one.
+// The tokens that followed the same last tokens before (prompt lookup decoding): after the longest match of at most
+// four tokens; among equal matches, the last.
 class PromptLookup : public Drafter {
  public:
   explicit PromptLookup(int most) : most_(most) {}
@@ -92,10 +92,10 @@ class PromptLookup : public Drafter {
 // The most likely tokens of a smaller model with the same vocabulary.
 class DraftModel : public Drafter {
  public:
-  // Throws bad_input where the vocabularies differ.
+  // Throws bad_input if the vocabularies differ.
   DraftModel(std::shared_ptr<Engine> draft, const Engine& target, int most);
   std::vector<int32_t> propose(std::span<const int32_t> tokens, int count, const std::atomic<bool>* cancel) override;
-  // Those that the model finds most likely to be reached.
+  // The nodes that the model finds most likely to be reached.
   TokenTree propose_tree(std::span<const int32_t> tokens, DraftBudget& budget,
                          const std::atomic<bool>* cancel) override;
   // Computes the next tokens of all texts together.

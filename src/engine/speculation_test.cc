@@ -30,7 +30,7 @@ TEST(PromptLookup, HasNoIdeaOfATextWithoutRepetition) {
   EXPECT_THAT(lookup({}, 4), IsEmpty());
 }
 
-// Proposes as many tokens as it is asked for.
+// Proposes exactly the requested number of tokens.
 class EagerDrafter : public Drafter {
  public:
   std::vector<int32_t> propose(std::span<const int32_t>, int count, const std::atomic<bool>*) override {

@@ -8,13 +8,13 @@
 namespace gabbro {
 namespace {
 
-// Drafted tokens of a text: a branch needs one more page at most, and one that is wrong is cut.
+// Drafted tokens of a text: a branch needs at most one more page, and a wrong one is cut.
 constexpr int64_t kDeepest = PagePool::kTokens;
-constexpr int64_t kScoredTokens = 2 * PagePool::kTokens;  // of a prompt in a step: their logits go to the host
+constexpr int64_t kScoredTokens = 2 * PagePool::kTokens;  // of a prompt per step: their logits are copied to the host
 
 }  // namespace
 
-// Whether the next page of `later` is computed in this step for `earlier`, whose text begins likewise.
+// Whether this step computes the next page of `later` for `earlier`, whose text has the same beginning.
 bool Scheduler::waits_for(const RunningRequest& later, const RunningRequest& earlier) {
   const size_t held = later.sequence().tokens().size(), end = held + static_cast<size_t>(PagePool::kTokens);
   const std::span<const int32_t> a = later.request().prompt(), b = earlier.request().prompt();
@@ -25,7 +25,7 @@ bool Scheduler::waits_for(const RunningRequest& later, const RunningRequest& ear
          std::ranges::equal(a.first(end), b.first(end));
 }
 
-// Those that the next step may compute.
+// The running requests that the next step may compute.
 std::vector<RunningRequest*> Scheduler::chosen() {
   std::vector<RunningRequest*> all;
   for (RunningRequest& one : running_) {
@@ -42,8 +42,8 @@ std::vector<RunningRequest*> Scheduler::chosen() {
   return all;
 }
 
-// Chunks of the texts that are behind. The one that began first has half of the tokens at least, and short ones come
-// before long ones in the rest, so that a short prompt waits for one chunk of a long one at most.
+// Plans chunks of the prompts that are not complete. The request that began first gets at least half of the tokens, and
+// in the rest short prompts come before long ones, so that a short prompt waits for at most one chunk of a long one.
 void Scheduler::plan_prompts(std::span<RunningRequest* const> all) {
   std::vector<RunningRequest*> behind, planned;
   std::ranges::copy_if(all, std::back_inserter(behind), &RunningRequest::is_behind);
@@ -60,7 +60,7 @@ void Scheduler::plan_prompts(std::span<RunningRequest* const> all) {
     return std::ssize(one.tokens());
   };
   const bool alone = behind.size() == 1;
-  // A single page cannot be shared: they take turns.
+  // A single page cannot be divided: the prompts take turns.
   const int64_t half = most_tokens_ / 2 / PagePool::kTokens * PagePool::kTokens,
                 turn = steps_ % 2 == 0 ? most_tokens_ : 0;
   const int64_t first_share = alone ? most_tokens_ : half > 0 ? half : turn;
@@ -70,8 +70,8 @@ void Scheduler::plan_prompts(std::span<RunningRequest* const> all) {
   if (!alone && left >= PagePool::kTokens) plan(first, std::ssize(first.tokens()) + left);
 }
 
-// Plans the first text whose prompt is missing, alone, up to the next multiple of a chunk. False: there is none,
-// or it is the turn of the others.
+// Plans only the first text with an incomplete prompt, up to the next multiple of a chunk. Returns false if there is
+// none, or if the others have their turn.
 bool Scheduler::plan_exact_prompt(std::span<RunningRequest* const> all) {
   const auto first = std::ranges::find_if(all, &RunningRequest::is_in_prompt);
   const bool others = !std::ranges::all_of(all, &RunningRequest::is_in_prompt);
@@ -81,7 +81,7 @@ bool Scheduler::plan_exact_prompt(std::span<RunningRequest* const> all) {
   return true;
 }
 
-// Tokens that can be drafted after the last one of a text, with the rotation of its keys.
+// The number of tokens that can be drafted after the last one of a text, with the rotation of its keys.
 int64_t Scheduler::room_of_drafts(const RunningRequest& one) const {
   const int64_t room = runner_.engine()->facts().context - std::ssize(one.request().text());
   return std::min({room, runner_.draft_room(one.sequence()), kDeepest});

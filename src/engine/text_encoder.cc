@@ -87,7 +87,7 @@ struct TextEncoder::State {
   SentenceModules modules;
   std::vector<std::shared_ptr<nn::Linear>> dense;  // of modules.dense
   TextEncoderFacts facts;
-  bool answers = false;  // the classifier's logits are those of "yes" and "no"
+  bool answers = false;  // the classifier's labels are "yes" and "no"
   std::mutex mutex;      // one batch at a time
 
   const text::Tokenizer& require_tokenizer() const {
@@ -95,7 +95,7 @@ struct TextEncoder::State {
     return *tokenizer;
   }
   void read_texts(const Checkpoint& checkpoint);  // tokenizer and modules
-  void choose_answers();                          // whether the labels are "yes" and "no"
+  void choose_answers();                          // sets `answers`
   void describe(const Checkpoint& checkpoint, const LoadOptions& options);
   TokenizedText encode(const std::string& text, size_t number, const EmbedOptions& options) const;
   TokenizedText encode_pair(const std::string& query, const std::string& document, size_t number,
@@ -120,7 +120,7 @@ std::shared_ptr<TextEncoder> TextEncoder::load(const std::string& path, const Lo
 
 void TextEncoder::State::read_texts(const Checkpoint& checkpoint) {
   const bool folder = checkpoint.layout() == CheckpointLayout::kHuggingFace;
-  encoder::family_of(checkpoint);  // an architecture that is not supported is the first thing to say
+  encoder::family_of(checkpoint);  // an unsupported architecture is reported first
   modules = folder ? read_sentence_modules(folder_of(checkpoint)) : read_sentence_fields(checkpoint.metadata());
   no_tokenizer =
       folder ? "the folder has no tokenizer (tokenizer.json or tokenizer.model)" : "the model has no vocabulary";
@@ -229,7 +229,7 @@ void TextEncoder::State::run_batches(std::span<const TokenizedText> texts, int64
   std::vector<size_t> order(texts.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, std::greater<>(), [&](size_t i) { return texts[i].ids.size(); });
-  constexpr size_t kMostTokens = size_t{1} << 14;  // of a batch: products do not get faster by more
+  constexpr size_t kMostTokens = size_t{1} << 14;  // of a batch: larger GEMMs are not faster
   for (size_t first = 0; first < order.size();) {
     std::vector<encoder::EncoderText> together;
     size_t end = first, tokens = 0;
@@ -312,7 +312,7 @@ std::vector<float> TextEncoder::embed_tokens(std::span<const TokenizedText> text
   return vectors;
 }
 
-// The question of Qwen 3 Reranker (its model card), whose pair of texts alone is cut.
+// The question of Qwen 3 Reranker (its model card). Only its pair of texts is cut.
 TokenizedText TextEncoder::State::encode_question(const std::string& query, const std::string& document, size_t number,
                                                   const RerankOptions& options) const {
   constexpr const char* kBefore =

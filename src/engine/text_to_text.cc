@@ -27,7 +27,7 @@ void refuse_options(const Checkpoint& checkpoint, const LoadOptions& options) {
 
 DType kv_type_of(const LoadOptions& options) { return options.kv_type.value_or(DType::f32); }
 
-// The format of most bytes, in small letters.
+// The format with the most bytes, in lower case.
 std::string most_common_format(const Checkpoint& checkpoint) {
   std::map<std::string, size_t> bytes;
   for (const CheckpointTensor& tensor : checkpoint.tensors()) bytes[std::string(tensor.format)] += tensor.data.size();
@@ -46,7 +46,7 @@ uint64_t bytes_of_decoder(const Checkpoint& checkpoint) {
   const bool tied = !list.has("output.weight");
   uint64_t bytes = 0;
   for (const llm::RequestedTensor& tensor : list.tensors()) {
-    if (tensor.name == "token_embd.weight" && !tied) continue;  // of which one row is read
+    if (tensor.name == "token_embd.weight" && !tied) continue;  // a token reads one row
     bytes += checkpoint.require_tensor(llm::weight_name(family.names, checkpoint, tensor.name)).data.size();
   }
   return bytes;

@@ -5,7 +5,7 @@
 
 namespace gabbro {
 
-// A long text is a long chain: its nodes end one after the other here, and not within each other's destructors.
+// Releases a long chain of nodes in a loop: nested destructors would overflow the stack.
 Prefix::~Prefix() {
   std::shared_ptr<Prefix> before = std::move(before_);
   if (before != nullptr) before->longer_.erase(tokens_);

@@ -22,16 +22,16 @@ class Prefix : public std::enable_shared_from_this<Prefix> {
   Prefix(const Prefix&) = delete;
   Prefix& operator=(const Prefix&) = delete;
 
-  // This beginning with a page of tokens more.
+  // Returns this beginning followed by a page of tokens.
   std::shared_ptr<Prefix> with(std::span<const int32_t> page);
-  // The same; null where nothing holds it.
+  // Returns the existing node of that beginning; null if there is none.
   std::shared_ptr<Prefix> find(std::span<const int32_t> page) const;
 
  private:
   using Tokens = std::array<int32_t, kTokens>;
 
   std::shared_ptr<Prefix> before_;  // null: this one is empty
-  Tokens tokens_{};                 // after it
+  Tokens tokens_{};                 // the page after `before_`
   std::map<Tokens, Prefix*> longer_;
 };
 

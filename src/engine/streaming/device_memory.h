@@ -1,4 +1,4 @@
-// A GPU's memory besides weights and activations: steps of pools and ranges, and weights that are converted.
+// A GPU's memory besides weights and activations: granularity of pools and ranges, and converted weights.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace gabbro::streaming {
 
-// More than a pool takes for an allocation of this size, which it rounds up.
+// An upper bound of a pool's rounding of an allocation of this size.
 uint64_t pool_rounding(uint64_t bytes);
 
-// Scratch of a product of many tokens with this matrix, whose weights become f16 for the vendor's library.
+// Scratch of a GEMM of many tokens with this matrix, whose weights are converted to f16 for the vendor's library.
 uint64_t converted_bytes(DType dtype, int64_t rows, int64_t columns);
 
-// Bytes of the cache. Where its memory comes by need, each layer's keys and values have whole steps of it (2 MiB on
-// NVIDIA).
+// Bytes of the cache. If its memory grows on demand, each layer's keys and values are rounded up to the granularity of
+// the device (2 MiB on NVIDIA).
 uint64_t cache_bytes(const ModelNeeds& needs, DType kv_type, const CacheSize& size, Device& device);
 
 }  // namespace gabbro::streaming

@@ -23,12 +23,12 @@ struct ExpertCache::Matrix {
 
 struct ExpertCache::Pool {
   struct Slot {
-    Layer* layer = nullptr;  // null: nothing is in it
+    Layer* layer = nullptr;  // null: empty
     int32_t expert = -1;
     uint64_t uses = 0, last = 0;  // times, and the clock at the last one
     bool expected = false;        // it is being read before it is needed
   };
-  int64_t experts = 0, used = 0;  // of a layer, and of these those of a token
+  int64_t experts = 0, used = 0;  // per layer, and per token
   std::vector<Slot> slots;
   std::map<std::string, Tensor> matrices;  // by the end of their name: "ffn_up_exps.weight"
 };
@@ -36,7 +36,7 @@ struct ExpertCache::Pool {
 struct ExpertCache::Layer {
   Pool* pool = nullptr;
   std::vector<Matrix> matrices;
-  std::vector<int64_t> slot_of;  // by expert; -1: not there
+  std::vector<int64_t> slot_of;  // by expert; -1: not on the device
 };
 
 struct ExpertCache::Buffer {
@@ -45,7 +45,7 @@ struct ExpertCache::Buffer {
   std::unique_ptr<Event> copied;
   Job* job = nullptr;  // null: free, unless reads of a canceled one are left
   int reads_left = 0;
-  std::vector<FileRead> reads;  // what is still missing, by segment
+  std::vector<FileRead> reads;  // missing reads, by segment
 };
 
 // One piece of a matrix of an expert.
@@ -98,7 +98,7 @@ ExpertCache::ExpertCache(std::shared_ptr<Device> device, std::vector<ExpertPool>
 
 ExpertCache::~ExpertCache() {
   if (under_way_ == 0) return;
-  // The reader waits for its reads, whose targets are the buffers.
+  // The reader waits for its reads, because the buffers are their targets.
   std::vector<std::shared_ptr<void>> memory;
   for (const auto& buffer : buffers_) memory.push_back(buffer->memory);
   std::thread([reader = std::move(reader_), memory = std::move(memory)]() mutable { reader.reset(); }).detach();
@@ -165,7 +165,7 @@ void ExpertCache::start() {
   reader_ = make_async_reader(sizes_.reads, &note_);
 }
 
-// The slot that is used least: uses a step since they began to be counted, and none of this call's.
+// The least used slot: fewest uses per step since they are counted, and not used by this call.
 int64_t ExpertCache::victim(const Pool& pool) const {
   int64_t best = -1;
   double least = 0;
@@ -202,7 +202,7 @@ std::vector<int32_t> ExpertCache::bring(Layer& layer, std::span<const int32_t> e
       continue;
     }
     const int64_t at = victim(pool);
-    if (at < 0) continue;  // the next call's
+    if (at < 0) continue;  // left for the next call
     Pool::Slot& slot = pool.slots[static_cast<size_t>(at)];
     if (slot.layer != nullptr) slot.layer->slot_of[static_cast<size_t>(slot.expert)] = -1;
     slot = {.layer = &layer, .expert = experts[i]};
@@ -226,7 +226,7 @@ std::vector<int32_t> ExpertCache::bring(Layer& layer, std::span<const int32_t> e
   return where;
 }
 
-// They are packed by the next call of bring(), so all of their pieces have to be in buffers until then.
+// The next call of bring() packs them, so all of their pieces must be in buffers until then.
 void ExpertCache::expect(Layer& layer, std::span<const int32_t> experts) {
   Pool& pool = *layer.pool;
   if (!expected_.empty() || under_way_ > 0) return;
@@ -253,7 +253,7 @@ void ExpertCache::expect(Layer& layer, std::span<const int32_t> experts) {
   submit_pending();
 }
 
-// After the call of bring() in which they arrived, or that failed.
+// Called after the call of bring() in which they arrived, or that failed.
 void ExpertCache::settle_expected(bool arrived) {
   for (const int64_t at : expected_slots_) {
     Pool::Slot& slot = expected_layer_->pool->slots[static_cast<size_t>(at)];
@@ -282,7 +282,7 @@ std::vector<ExpertCache::Job> ExpertCache::jobs(const Layer& layer, std::span<co
 void ExpertCache::read(const Layer& layer, std::span<const int64_t> slots, std::span<const int32_t> experts) {
   files_.require_unchanged();
   if (gave_up_) drain();
-  device_->state().compute_stream(*device_).record(*computed_);  // what used the slots
+  device_->state().compute_stream(*device_).record(*computed_);  // after the computation that used the slots
   for (const bool packed : {false, true}) mover_->wait(*computed_, packed);
   if (device_->host_accessible()) computed_->synchronize();  // rows that are not packed are copied at once
   std::vector<Job> all = jobs(layer, slots, experts);
@@ -294,7 +294,7 @@ void ExpertCache::read(const Layer& layer, std::span<const int64_t> slots, std::
   }
 }
 
-// These, and those that were begun before.
+// Waits for these, and for the experts that were begun before.
 void ExpertCache::run(std::vector<Job>& jobs) {
   size_t next = 0, done = 0;
   const auto give_up = [&] {
@@ -347,7 +347,7 @@ void ExpertCache::submit_pending() {
   }
 }
 
-// Submits what may be, and takes what has finished.
+// Submits pending reads within the limit, and takes finished ones.
 void ExpertCache::wait_for_reads() {
   if (cancel_ != nullptr && *cancel_) throw Error(ErrorCode::kInterrupted, "interrupted");
   submit_pending();
@@ -368,7 +368,7 @@ void ExpertCache::wait_for_reads() {
   }
 }
 
-// Reads of a call that was given up.
+// Reads of a canceled call.
 void ExpertCache::drain() {
   while (under_way_ > 0) wait_for_reads();
   gave_up_ = false;

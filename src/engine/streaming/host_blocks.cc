@@ -52,7 +52,7 @@ std::vector<HostLayer> host_layers(const Placement& placement, const Device& cpu
 HostPlan plan_host_blocks(const Placement& placement, const std::vector<HostLayer>& layers, uint64_t memory,
                           const LinkSpeeds& links, const CpuSpeeds& cpu) {
   if (layers.empty() || links.device <= 0 || cpu.one <= 0 || cpu.eight <= 0) return {};
-  constexpr double kGain = 0.95;  // of the time without; less is not worth the memory
+  constexpr double kGain = 0.95;  // of the time without host blocks; a smaller gain is not worth the memory
   const double disk = seconds(placement.file_bytes_per_pass, links.file);
   const double without = std::max(disk, seconds(placement.bytes_per_pass, links.device));
   HostPlan best;
@@ -71,10 +71,10 @@ HostPlan plan_host_blocks(const Placement& placement, const std::vector<HostLaye
     best = std::move(plan);
   }
   if (best.layers.empty()) return {};
-  // The time of a byte grows with the tokens along the line through those of 1 and of 8.
+  // The time per byte grows linearly with the tokens, through the measured points at 1 and 8 tokens.
   constexpr double kMost = 64;
   const double slope = std::max(0.0, (1 / cpu.eight - 1 / cpu.one) / 7);
-  const double more = without / static_cast<double>(best.moved_bytes) - 1 / cpu.one;  // for a byte
+  const double more = without / static_cast<double>(best.moved_bytes) - 1 / cpu.one;  // per byte
   best.tokens = static_cast<int64_t>(slope * kMost > more ? 1 + std::floor(more / slope) : kMost);
   return best;
 }

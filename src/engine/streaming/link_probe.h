@@ -1,5 +1,5 @@
-// How fast weights can arrive: direct reads of a model's file, and copies from pinned memory to a device. Measured
-// once, for a quarter of a second at most each, and cached.
+// The arrival rate of weights: direct reads of a model's file, and copies from pinned memory to a device. Each is
+// measured once, for at most a quarter of a second, and cached.
 #pragma once
 
 #include <functional>
@@ -15,40 +15,40 @@ namespace gabbro::streaming {
 
 struct LinkSpeeds {
   double file = 0;    // bytes per second; 0: not measured
-  double device = 0;  // of copies to it; of packing by one thread where it works in host memory; 0: there are none
+  double device = 0;  // of copies to it; of packing by one thread if it uses host memory; 0: no copies
 };
 
-// The speed of direct reads of `path`, where a pattern is given, and of copies to the device. The results are kept in
+// Measures direct reads of `path`, if a pattern is given, and copies to the device. The results are cached in
 // $XDG_CACHE_HOME/gabbro/links, or ~/.cache/gabbro/links, by the disk, the pattern and the device.
 LinkSpeeds probe_links(const std::string& path, Device& device, const std::optional<ReadPattern>& reads);
-// The speeds of reads and of packing for a device that works in host memory. What a read brings is packed before its
-// buffer is read to again, as in a stream: both share the cores. `dtype`: of the weights.
+// Measures reads and packing for a device that uses host memory. Each read is packed before its buffer is read to
+// again, as in a stream: both share the cores. `dtype`: of the weights.
 LinkSpeeds probe_packed_reads(const std::string& path, Device& device, DType dtype, const ReadPattern& reads);
-// The file with the most bytes of weights, which stands for all.
+// The file with the most bytes of weights, which represents all files.
 std::string largest_file(const Checkpoint& checkpoint);
 
 inline constexpr int64_t kProbeColumns = 4096;  // of the matrices that are multiplied
 
-// Bytes of weights per second, as a file has them, that a CPU multiplies for 1 and for 8 tokens while copies go to a
-// device, and of these copies meanwhile: both take from the memory's bandwidth.
+// Bytes of weights per second, in the file's layout, that a CPU multiplies with 1 and with 8 tokens during copies to a
+// device; and the bytes per second of these copies. Both use the bandwidth of the memory.
 struct CpuSpeeds {
   double one = 0, eight = 0;
   double copies = 0;
 };
-// Matrices of this format, which no cache holds, on a CPU that was opened with `threads` (0: one for each core). The
-// results are kept, too.
+// Measures matrices of this format that exceed the CPU's caches, on a CPU that was opened with `threads` (0: one for
+// each core). The results are cached, too.
 CpuSpeeds probe_cpu(Device& cpu, DType dtype, int threads, Device& device);
 
-// Bytes per second as the device has them that it multiplies with one token; bytes as a file has them that as many
-// threads pack as it has, of a device that works in host memory; and the time of a layer besides. The multiply speed of
-// a GPU without room for a matrix beyond its caches is a share of the published bandwidth.
+// `multiply`: bytes per second, in the device's layout, that it multiplies with one token. `pack`: bytes per second, in
+// the file's layout, that all threads of a device in host memory pack. `layer_seconds`: the other time of a layer. The
+// multiply speed of a GPU without room for a matrix beyond its caches is a fraction of the published bandwidth.
 struct DeviceSpeeds {
   double multiply = 0, pack = 0;
   double layer_seconds = 0;
 };
 DeviceSpeeds probe_device(Device& device, DType dtype, int threads);
 
-// Seconds in which a layer's values go to the CPU and a block's back, besides its products.
+// Seconds in which a layer's values are copied to the CPU and a block's back, besides its GEMMs.
 double probe_hand_over(Device& device, Device& cpu, int threads);
 
 // Bytes per second of direct reads of `path`, for at most `seconds`. A pattern without bursts ends with the file.

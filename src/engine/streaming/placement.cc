@@ -16,8 +16,8 @@
 namespace gabbro::streaming {
 namespace {
 
-// Weights that are used most per byte stay first: attention next to norms and routers, then what every token reads, and
-// the experts, of which a token reads a few, last.
+// Weights with the most uses per byte stay first: attention next to norms and routers, then the weights that every
+// token reads, then the experts, because a token reads only a few of them.
 int rank_of(const std::string& name) {
   if (name.find(".attn_") != name.npos) return 1;
   if (name.find("_exps.") != name.npos) return 3;
@@ -29,7 +29,7 @@ int64_t layer_of_matrix(const std::string& name) {
   return name.starts_with("blk.") ? std::stoll(name.substr(kPrefix)) : -1;
 }
 
-// Parts of a fused matrix are packed one by one, and the rows of each are rounded up.
+// Parts of a fused matrix are packed separately, and the rows of each are rounded up.
 uint64_t parts_of(const std::string& name) {
   if (name.find(".attn_qkv.") != name.npos) return 3;
   return name.find(".ffn_up.") != name.npos ? 2 : 0;
@@ -37,7 +37,7 @@ uint64_t parts_of(const std::string& name) {
 
 struct Ring {
   uint64_t largest_layer = 0, largest_matrix = 0;
-  // The matrices of a layer are in it together; one that would reach over its end leaves a gap there.
+  // The matrices of a layer are contiguous in the ring. A layer that would cross its end leaves a gap there.
   uint64_t smallest() const { return largest_layer + largest_matrix; }
 };
 
@@ -61,7 +61,7 @@ void stream_all(std::vector<PlacedMatrix>& matrices) {
   }
 }
 
-// Pools of the matrices that are read by need, with slots for the experts of one token.
+// Pools of the matrices that are read on demand, with slots for the experts of one token.
 std::vector<ExpertPool> pools_of(const std::vector<PlacedMatrix>& matrices) {
   std::map<int64_t, ExpertPool> layers;
   std::map<int64_t, std::string> kinds;
@@ -90,7 +90,7 @@ uint64_t bytes_of(const std::vector<ExpertPool>& pools) {
   return bytes;
 }
 
-// More slots, in `memory` bytes: as many for each layer.
+// Adds slots within `memory` bytes, the same number for each layer.
 void widen(std::vector<ExpertPool>& pools, uint64_t memory) {
   uint64_t all = 0;
   for (const ExpertPool& pool : pools) all += pool.prefixes.size() * pool.slot_bytes;
@@ -107,7 +107,7 @@ uint64_t resident(const std::vector<PlacedMatrix>& matrices) {
   return bytes;
 }
 
-// Indices of what may move, those first that stay first.
+// Indices of the matrices that can be streamed; the ones that stay on the device longest come first.
 std::vector<size_t> in_order(const std::vector<PlacedMatrix>& matrices) {
   std::vector<size_t> order;
   for (size_t i = 0; i < matrices.size(); ++i) {
@@ -117,10 +117,11 @@ std::vector<size_t> in_order(const std::vector<PlacedMatrix>& matrices) {
   return order;
 }
 
-// Keeps what fits next to the ring. While a layer runs, the next ones are read to the rest of the ring: its largest
-// matrix is enough for that where reading takes longer than computing by far; with much memory it is two layers.
+// Keeps the matrices that fit next to the ring. While a layer runs, the next ones are read to the rest of the ring.
+// Room for its largest matrix is enough if reading takes much longer than computing; with much memory the ring holds
+// two layers.
 bool fill(std::vector<PlacedMatrix>& matrices, uint64_t memory, uint64_t* ring_bytes, std::vector<ExpertPool>* pools) {
-  constexpr uint64_t kPart = 16;  // of the memory, for reading ahead
+  constexpr uint64_t kPart = 16;  // 1/16 of the memory, for reading ahead
   stream_all(matrices);
   const Ring all = ring_of(matrices);
   const uint64_t most = std::max(all.smallest(), 2 * all.largest_layer);
@@ -138,7 +139,7 @@ bool fill(std::vector<PlacedMatrix>& matrices, uint64_t memory, uint64_t* ring_b
   return true;
 }
 
-// The most used ones that are not on the device.
+// Puts the most used streamed matrices in host memory.
 void fill_host(std::vector<PlacedMatrix>& matrices, uint64_t memory) {
   for (const size_t i : in_order(matrices)) {
     PlacedMatrix& m = matrices[i];
@@ -232,7 +233,7 @@ PlacedMatrix placed(const std::string& name, std::span<const llm::ModelMatrix> m
     m.file_bytes += stored;
     m.device_bytes += bytes_on(device, matrix);
     m.host_bytes += std::max(stored, bytes_on(device, matrix));
-    const bool experts = name.find("_exps.") != name.npos;  // no library multiplies them
+    const bool experts = name.find("_exps.") != name.npos;  // they never go through a GEMM library
     if (!experts && !device.host_accessible())
       m.converted_bytes = std::max(m.converted_bytes, converted_bytes(matrix.dtype, matrix.rows, matrix.columns));
     if (m.layer < 0 || !can_stream) continue;
@@ -244,7 +245,7 @@ PlacedMatrix placed(const std::string& name, std::span<const llm::ModelMatrix> m
   return m;
 }
 
-// The experts of a matrix are read by need where each of them is packed by itself.
+// Experts of a matrix are read on demand if each of them is packed separately.
 void set_experts(PlacedMatrix& m, const llm::ExpertsSize& size, const Device& device) {
   if (m.ring_bytes == 0 || size.used <= 0 || size.used >= size.experts) return;
   const size_t packed = device.matrix_bytes(m.dtype, size.rows, size.columns);
@@ -256,7 +257,7 @@ void set_experts(PlacedMatrix& m, const llm::ExpertsSize& size, const Device& de
   m.slot_bytes = packed > 0 ? packed : dtype_bytes(m.dtype, static_cast<size_t>(size.rows * size.columns));
 }
 
-// All of a layer's, or none.
+// All matrices of a layer, or none.
 void agree_on_experts(std::vector<PlacedMatrix>& matrices) {
   std::map<int64_t, bool> whole;  // by layer
   const auto is_expert = [](const PlacedMatrix& m) { return rank_of(m.name) == 3 && !m.name.ends_with(".bias"); };
@@ -309,7 +310,7 @@ uint64_t largest_layer(const std::vector<PlacedMatrix>& matrices) {
 
 namespace {
 
-// Scratch of converted weights, and what the pool's steps add. `activations`: of a part of a prompt, between layers.
+// Scratch of converted weights, and the rounding of the pool. `activations`: of a prompt chunk, between layers.
 void add_of_gpu(FixedMemory& fixed, const ModelNeeds& needs, const std::vector<PlacedMatrix>& matrices,
                 uint64_t activations) {
   uint64_t of_matrices = 0, converted = 0, experts = 0;
@@ -349,7 +350,7 @@ FixedMemory fixed_memory(const ModelNeeds& needs, const std::vector<PlacedMatrix
   fixed.vectors = needs.weight_bytes > of_matrices ? needs.weight_bytes - of_matrices : 0;
   const StreamOverhead overhead = overhead_of(device, default_sizes(device, largest_layer(matrices)), largest_row);
   const bool by_need = std::ranges::any_of(matrices, [](const PlacedMatrix& m) { return m.experts > 0; });
-  const uint64_t streams = by_need ? 2 : 1;  // experts have buffers besides those of layers
+  const uint64_t streams = by_need ? 2 : 1;  // experts and layers have separate buffers
   fixed.buffers = streams * overhead.device;
   if (device.host_accessible()) {
     constexpr uint64_t kPlans = uint64_t{32} << 20;  // plans, threads, text: what is allocated later

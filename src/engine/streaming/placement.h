@@ -1,5 +1,5 @@
-// The place of each weight of a model whose memory is limited, decided before anything is read: on the device, in
-// pinned host memory, or in its file. What fits the device never moves.
+// Decides where each weight of a model with limited memory is stored, before anything is read: on the device, in pinned
+// host memory, or in its file. Weights that fit the device never move.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ struct PlacedMatrix {
   std::string name;  // GGUF's
   int64_t layer = -1;
   size_t row_bytes = 0;          // in the file
-  int rank = 0;                  // lower ones stay on the device first
-  uint64_t file_bytes = 0;       // that a pass over the weights reads
+  int rank = 0;                  // matrices with lower ranks stay on the device first
+  uint64_t file_bytes = 0;       // read by a pass over the weights
   uint64_t device_bytes = 0;     // on the device
   uint64_t ring_bytes = 0;       // in the ring; 0: it cannot be streamed
-  uint64_t host_bytes = 0;       // of host memory, where it is packed
+  uint64_t host_bytes = 0;       // of host memory, if packed there
   uint64_t converted_bytes = 0;  // scratch of products of many tokens on a GPU, at most
   DType dtype = DType::f32;
-  std::vector<llm::ModelMatrix> made;  // that the model makes of it: one, mostly
-  // Experts that can be read by need; else 0.
-  int64_t experts = 0, used = 0;  // of a layer, and of these those of a token
-  uint64_t slot_bytes = 0;        // of one, on the device
+  std::vector<llm::ModelMatrix> made;  // the matrices that the model makes of it: one, mostly
+  // Experts that can be read on demand; else 0.
+  int64_t experts = 0, used = 0;  // per layer, and per token
+  uint64_t slot_bytes = 0;        // of one expert, on the device
   Home home = Home::kDevice;
 };
 
@@ -52,12 +52,12 @@ struct FixedMemory {
 
 struct Placement {
   std::vector<PlacedMatrix> matrices;
-  std::vector<ExpertPool> pools;  // of those that are read by need
+  std::vector<ExpertPool> pools;  // of the experts that are read on demand
   FixedMemory fixed;
   uint64_t resident_bytes = 0;  // of matrices on the device
   uint64_t ring_bytes = 0;
   uint64_t host_bytes = 0;      // of matrices in host memory
-  uint64_t bytes_per_pass = 0;  // that are streamed; of experts those of one token
+  uint64_t bytes_per_pass = 0;  // streamed per pass; of experts only the ones of one token
   uint64_t file_bytes_per_pass = 0;
 
   bool streams() const { return bytes_per_pass > 0; }
@@ -70,26 +70,26 @@ struct Placement {
   WeightStream::Choice choice(const StreamSizes& sizes) const;
 };
 
-// Bytes of a matrix in the memory of the device, packed where the device packs its format.
+// Bytes of a matrix in the memory of the device, packed if the device packs its format.
 uint64_t bytes_on(const Device& device, const llm::ModelMatrix& m);
 
 // The smallest budget that holds these.
 uint64_t smallest_budget(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed);
 
-// Throws kNoDevice that names the smallest budget that works. `where`: "cpu".
+// Throws kNoDevice that names the smallest sufficient budget. `where`: "cpu".
 Placement place(std::vector<PlacedMatrix> matrices, const FixedMemory& fixed, const MemoryBudget& budget,
                 const std::string& where);
 
-// The matrices of a checkpoint, and the memory that its model needs besides.
+// The matrices of a checkpoint, and the other memory of its model.
 std::vector<PlacedMatrix> matrices_of(const Checkpoint& checkpoint, const Device& device);
-// The same of a model that is not there.
+// The matrices and the other memory of a model of this shape, without a checkpoint.
 std::vector<PlacedMatrix> matrices_of(const llm::ModelPlan& plan, const FileType& type, const Device& device);
-// Bytes of one layer in the file, at most.
+// Bytes in the file of the largest layer.
 uint64_t largest_layer(const std::vector<PlacedMatrix>& matrices);
 FixedMemory fixed_memory(const ModelNeeds& needs, const std::vector<PlacedMatrix>& matrices, const Device& device,
                          uint64_t kv_bytes, int64_t context);
 
-// "24 MiB", as messages have it.
+// Formats bytes as messages do: "24 MiB".
 std::string mib(uint64_t bytes);
 
 }  // namespace gabbro::streaming

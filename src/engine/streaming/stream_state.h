@@ -1,4 +1,4 @@
-// The inside of WeightStream: what its thread and the thread that computes share.
+// The state of WeightStream that its threads and the computing thread share.
 #pragma once
 
 #include <chrono>
@@ -28,9 +28,9 @@ struct Streamed {
   bool packed = false;
   bool in_place = false;       // its reads go to the ring
   std::vector<Piece> pieces;   // empty: it is in host memory
-  std::shared_ptr<void> host;  // as it is in the ring
+  std::shared_ptr<void> host;  // in the layout of the ring
 
-  // That a pass moves.
+  // Bytes that a pass moves.
   uint64_t moved_bytes() const { return host != nullptr ? device_bytes : static_cast<uint64_t>(rows) * row_bytes; }
 };
 
@@ -39,7 +39,7 @@ struct StreamedLayer {
 
   int64_t number = 0;
   std::vector<size_t> matrices;  // in Shared::matrices
-  size_t always = 0;             // of these: those from here on the host computes where a pass has few tokens
+  size_t always = 0;  // matrices before this index are always moved; the host computes the rest in passes of few tokens
   // Guarded by Shared::mutex.
   State state = State::kFree;
   std::vector<std::byte*> where;  // each matrix, in the ring
@@ -58,7 +58,7 @@ struct Stage {
 struct WeightStream::Shared {
   explicit Shared(std::shared_ptr<Device> on) : device(std::move(on)) {}
 
-  // Functions of the thread of the stream, which reads.
+  // Functions of the reading thread.
   void run();
   void feed();
   bool issue();
@@ -72,30 +72,30 @@ struct WeightStream::Shared {
   Stage* free_stage();
   void fail(std::exception_ptr failure);
 
-  // Functions of the thread that packs: reads go on meanwhile.
+  // Functions of the packing thread: reads go on meanwhile.
   struct Issued;
   void pack_arrived();
   void finish(const Issued& entry);
   void move_piece(const Streamed& matrix, const Piece& piece, std::byte* buffer, std::byte* target);
-  // Before the threads begin. Allocates the ring and what moves weights to it.
+  // Called before the threads begin. Allocates the ring and the mover of weights.
   void prepare();
-  // Replaces the rows in the file's layout that its host memory has.
+  // Replaces the rows in host memory, which are in the file's layout, by packed ones.
   void pack_in_host(const Streamed& matrix);
 
-  StreamedLayer* layer_of_number(int64_t number);  // null: nothing of it is streamed
-  // Matrices of a layer that a pass needs. The caller holds the mutex.
+  StreamedLayer* layer_of_number(int64_t number);  // null: none of its matrices is streamed
+  // The number of matrices of a layer that a pass needs. The caller holds the mutex.
   size_t needed(const StreamedLayer& layer) const { return skips_host ? layer.always : layer.matrices.size(); }
 
   const std::shared_ptr<Device> device;
   StreamSizes sizes;
   Files files;
   std::vector<Streamed> matrices;
-  std::vector<StreamedLayer> layers;  // those that have any, in order
+  std::vector<StreamedLayer> layers;  // layers with streamed matrices, in order
 
   std::shared_ptr<void> ring_memory;
   std::byte* ring = nullptr;  // aligned for reads
-  // Matrices take room in the ring when they are packed, so that reads go on to free buffers while it is full. Where
-  // some are read to the ring itself, or are in host memory, all take it before.
+  // Matrices take room in the ring when they are packed, so that reads go on to free buffers while it is full. If some
+  // are read to the ring itself, or are in host memory, all take room before the read.
   bool takes_room_late = false;
   std::vector<Stage> stages;
   Stage gathered;  // rows in their order
@@ -103,10 +103,10 @@ struct WeightStream::Shared {
   size_t largest_row = 0;  // in the file
   std::unique_ptr<AsyncReader> reader;
   std::string reader_name, note;
-  std::unique_ptr<StreamTimes> times;  // mostly null
+  std::unique_ptr<StreamTimes> times;  // null unless times are recorded
   StreamTimes::Clock::time_point computing_since;
 
-  // The position in the endless sequence of pieces: of what is issued.
+  // The position of the next piece to issue, in the endless sequence of pieces.
   size_t next_layer = 0, next_matrix = 0, next_piece = 0;
   size_t wanted = 0;  // matrices of the layer that was begun
   bool pass_begins = true;
@@ -118,15 +118,15 @@ struct WeightStream::Shared {
     bool last = false;     // of the layer
     const Piece* piece;    // null: all of it, from host memory
     Stage* stage;          // null: in place
-    const Event* after;    // of the computation that used this part of the ring last; null: none, or waited for
+    const Event* after;    // of the last computation that used this range of the ring; null: none, or waited for
     int reads_left;
-    std::vector<FileRead> reads;  // what is still missing, by segment
+    std::vector<FileRead> reads;  // missing reads, by segment
     StreamTimes::Clock::time_point begun = {};
   };
   std::deque<Issued> issued;
   uint64_t first_issued = 0;               // number of the front
   static constexpr int kSegmentBits = 16;  // of a read's tag, after the number of its piece
-  std::deque<FileRead> pending;            // that are not submitted yet
+  std::deque<FileRead> pending;            // not submitted yet
   int under_way = 0;
   std::vector<FinishedRead> finished;
 
@@ -139,9 +139,9 @@ struct WeightStream::Shared {
   uint64_t ring_tail = 0;            // position up to which the ring may be written again
   const Event* last_done = nullptr;  // of the computation that used it last
   struct Begun {
-    size_t layer, count;  // in `layers`; of its matrices
+    size_t layer, count;  // index in `layers`, and number of its matrices
   };
-  std::deque<Begun> begun;  // layers, in order, that are not released yet
+  std::deque<Begun> begun;  // layers that are not released yet, in order
   bool skips_host = false;  // matrices of blocks that the host computes are passed over
   uint64_t releases = 0;    // of layers and of buffers
   uint64_t bytes_arrived = 0;

@@ -1,4 +1,4 @@
-// The threads of a WeightStream: one reads ahead; the other moves what has arrived to the ring, in order, and packs it.
+// The threads of a WeightStream: one reads ahead; the other moves arrived pieces to the ring, in order, and packs them.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace gabbro::streaming {
 namespace {
 
-constexpr auto kPoll = std::chrono::milliseconds(20);  // after which it looks whether it shall stop
+constexpr auto kPoll = std::chrono::milliseconds(20);  // interval between looks at the stop flag
 
 }  // namespace
 
@@ -36,7 +36,7 @@ void WeightStream::Shared::run() {
   }
   arrival.notify_all();
   if (packer.joinable()) packer.join();
-  reader.reset();  // waits for the reads that are under way
+  reader.reset();  // waits for pending reads
   try {
     mover->synchronize();   // nothing uses the ring when it is freed
   } catch (const Error&) {  // a lost device uses nothing
@@ -63,7 +63,7 @@ void WeightStream::Shared::feed() {
   }
 }
 
-// Goes to the next layer that is streamed. False where there is none.
+// Goes to the next layer that is streamed. Returns false if there is none.
 bool WeightStream::Shared::begin_layer() {
   {
     const std::lock_guard lock(mutex);
@@ -79,7 +79,7 @@ bool WeightStream::Shared::begin_layer() {
   return true;
 }
 
-// Begins with the next piece. False where there is no room for it.
+// Begins with the next piece. Returns false if there is no room for it.
 bool WeightStream::Shared::issue() {
   if (!layer_begun && !begin_layer()) return false;
   layer_begun = true;
@@ -130,7 +130,7 @@ bool WeightStream::Shared::issue() {
   return true;
 }
 
-// Takes room in the ring for a matrix of a layer, whose use has to wait for `after`. The caller holds the mutex.
+// Takes room in the ring for a matrix of a layer. Its first use must wait for `after`. The caller holds the mutex.
 bool WeightStream::Shared::take_room(StreamedLayer& layer, size_t number, const Event** after) {
   const Streamed& matrix = matrices[layer.matrices[number]];
   if (number == 0 && layer.state != StreamedLayer::State::kFree) return false;
@@ -186,7 +186,7 @@ void WeightStream::Shared::complete(const FinishedRead& read) {
   pending.push_front(asked);
 }
 
-// Gives the piece that was issued first to the thread that packs, if all of it is there.
+// Passes the piece that was issued first to the packing thread, if it is complete.
 bool WeightStream::Shared::hand_over() {
   if (issued.empty() || issued.front().reads_left > 0) return false;
   if (const Issued& entry = issued.front(); times != nullptr && entry.piece != nullptr) {
@@ -263,7 +263,8 @@ void WeightStream::Shared::move_piece(const Streamed& matrix, const Piece& piece
   if (!piece.row_at.empty()) mover->record_read(*gathered.copied);
 }
 
-// Until a read has finished, or, where none is under way, a layer or a buffer was released after the first `seen` ones.
+// Waits until a read has finished or, with no pending reads, until a layer or buffer is released after the first `seen`
+// ones.
 void WeightStream::Shared::wait(uint64_t seen) {
   if (under_way > 0) return take_finished(kPoll);
   std::unique_lock lock(mutex);

@@ -14,36 +14,36 @@ namespace gabbro::streaming {
 struct StreamSizes {
   size_t ring_bytes = 0;   // on the device
   size_t piece_bytes = 0;  // of one read
-  int reads = 0;           // under way at a time
-  int buffers = 0;         // for pieces that are read, or wait to be packed
+  int reads = 0;           // pending at a time
+  int buffers = 0;         // for pieces that are being read, or wait to be packed
 };
 
-// Memory that a stream takes besides its ring, in bytes.
+// Memory of a stream besides its ring, in bytes.
 struct StreamOverhead {
   size_t host = 0;    // buffers of reads
-  size_t device = 0;  // buffers of copies; on a device that works in host memory none
+  size_t device = 0;  // buffers of copies; none on a device that uses host memory
 };
-// For layers of at most this size in the file.
+// The read pattern for layers of at most this size in the file.
 StreamSizes default_sizes(const Device& device, uint64_t largest_layer);
 StreamOverhead overhead_of(const Device& device, const StreamSizes& sizes, size_t largest_row);
-// Bytes of a matrix in the ring: its own, and alignment.
+// Bytes of a matrix in the ring, with alignment.
 size_t ring_bytes_of(const Device& device, DType dtype, int64_t rows, int64_t columns);
 
 // Layers whose experts share slots: "blk.3." and others whose experts have the same size and format.
 struct ExpertPool {
   std::vector<std::string> prefixes;
-  int64_t experts = 0, used = 0;  // of a layer; of these, those that a token needs
+  int64_t experts = 0, used = 0;  // per layer, and per token
   int64_t slots = 0;
   uint64_t slot_bytes = 0;  // on the device
 };
 
-// Experts that are read by need.
+// Statistics of experts that are read on demand.
 struct ExpertFacts {
   int64_t slots = 0;
-  uint64_t hits = 0, misses = 0;  // experts that were needed, and were there or not
+  uint64_t hits = 0, misses = 0;  // needed experts that were on the device or not
   uint64_t early = 0;             // experts that were read before they were needed,
-  uint64_t foreseen = 0;          // and of these those that then were; neither hits nor misses
-  uint64_t bytes = 0;             // that were read
+  uint64_t foreseen = 0;          // and the ones that were needed then; neither hits nor misses
+  uint64_t bytes = 0;             // read
   double waited = 0;              // seconds
 };
 
@@ -51,28 +51,28 @@ class ExpertCache;
 
 struct StreamFacts {
   uint64_t bytes_per_pass = 0;
-  uint64_t file_bytes_per_pass = 0;  // of these, from files
+  uint64_t file_bytes_per_pass = 0;  // from files
   uint64_t bytes = 0;                // that arrived since the stream began
   double waited = 0;                 // seconds that layers waited for their weights
   std::string reader;                // "io_uring, direct"
   ExpertFacts experts;
-  std::string note;  // one line: what was refused; mostly empty
+  std::string note;  // one line: a refused feature; mostly empty
 };
 
 class WeightStream : public llm::StreamedWeights {
  public:
   struct Choice {
     std::vector<std::string> streamed;  // names of matrices, sorted
-    std::vector<std::string> in_host;   // of these, those that are kept in pinned host memory; sorted
+    std::vector<std::string> in_host;   // the streamed ones in pinned host memory; sorted
     size_t resident_bytes = 0;
-    size_t largest_row = 0;  // of those that are streamed, in the file
+    size_t largest_row = 0;  // of streamed matrices, in the file
     StreamSizes sizes;
     std::vector<ExpertPool> pools;
-    llm::HostBlocks host;  // layers whose matrices are all in host memory, and of feed-forward blocks
+    llm::HostBlocks host;  // layers whose matrices are all in host memory, and layers with feed-forward blocks there
   };
 
   WeightStream(std::shared_ptr<Device> device, Choice choice);
-  // Ends the reads. Where one does not end within 30 ms, its memory is released when it does.
+  // Stops the reads. If a read does not end within 30 ms, its memory is released when it does.
   ~WeightStream() override;
 
   bool takes(const std::string& name) const override;
@@ -82,19 +82,20 @@ class WeightStream : public llm::StreamedWeights {
   std::shared_ptr<llm::ExpertSlots> expert_slots(const std::string& prefix) override;
   size_t resident_bytes() const override { return choice_.resident_bytes; }
   const llm::HostBlocks* take_host_block(const std::string& prefix) override;
-  // Ends waiting for experts; null: nothing does.
+  // Cancels waiting for experts; null: cannot be canceled.
   void set_cancel(const std::atomic<bool>* cancel);
 
   // Begins to read ahead. Throws OutOfMemory.
   void start();
 
-  // Before a pass for `tokens` tokens. Returns the bytes that it moves: layers that the host computes stay away.
+  // Called before a pass of `tokens` tokens. Returns the bytes that it moves: layers that the host computes are not
+  // moved.
   uint64_t begin_pass(int64_t tokens);
-  // Waits until the layer's weights are on the device, or will be before what is enqueued on its compute stream from
-  // here on. Throws what went wrong with reading, and kInterrupted when `cancel` becomes true. Layers come in order,
-  // again and again; those that are left out are passed over.
+  // Waits until the layer's weights are on the device, or will be before later work on its compute stream. Throws
+  // errors of reading, and kInterrupted when `cancel` becomes true. Layers come in cyclic order; left out layers are
+  // skipped.
   void acquire(int64_t layer, const std::atomic<bool>* cancel);
-  // All that uses them has been enqueued.
+  // Releases the layer after all work that uses it is enqueued.
   void release(int64_t layer);
 
   StreamFacts facts() const;
@@ -105,7 +106,7 @@ class WeightStream : public llm::StreamedWeights {
   Choice choice_;
   int64_t acquired_ = -1;  // a layer
   std::shared_ptr<Shared> shared_;
-  std::unique_ptr<ExpertCache> experts_;  // null: none are read by need
+  std::unique_ptr<ExpertCache> experts_;  // null: no experts are read on demand
 };
 
 }  // namespace gabbro::streaming

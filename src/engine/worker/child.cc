@@ -26,14 +26,14 @@
 namespace gabbro::worker {
 namespace {
 
-constexpr std::chrono::seconds kLastWork{2};  // for an engine to be closed
+constexpr std::chrono::seconds kLastWork{2};  // to close an engine
 
 // Sends from one thread, receives from another.
 class Connection {
  public:
   void send(const Message& message) {
     const std::string bytes = encode(message);
-    const StepWatch::Pause pause(watch);  // the program takes its time
+    const StepWatch::Pause pause(watch);  // the program may be slow
     const std::lock_guard lock(mutex_);
     for (size_t at = 0; at < bytes.size();) {
       const ssize_t sent = ::send(kSocket, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
@@ -43,7 +43,7 @@ class Connection {
     }
   }
 
-  // Nothing: the program is gone. Throws for a message that is damaged.
+  // Empty if the program is gone. Throws for a damaged message.
   std::optional<Message> receive() {
     std::array<char, 65536> buffer;
     while (true) {
@@ -55,7 +55,7 @@ class Connection {
     }
   }
 
-  // Watches steps: the thread that makes them is the one that sends.
+  // Watches steps: the thread that computes them also sends.
   StepWatch watch{[this](std::chrono::milliseconds limit) {
     send(Lost{
         fmt::format("a step took longer than {:.0f} s: the device hangs", static_cast<double>(limit.count()) / 1e3)});
@@ -70,7 +70,7 @@ class Connection {
 // Requests from the program, by its tickets, on the loop of the engine.
 class Server {
  public:
-  // On the thread that owns the engine.
+  // Runs on the thread that owns the engine.
   int run();
 
  private:
@@ -88,10 +88,10 @@ class Server {
 
   Connection connection_;
   std::shared_ptr<LocalModel> model_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all members below
   std::condition_variable arrived_;
   std::deque<Message> inbox_;
-  std::map<Ticket, Ticket> own_;  // the loop's ticket of each of the program's
+  std::map<Ticket, Ticket> own_;  // the loop's ticket for each of the program's
   bool ends_ = false;
 };
 
@@ -120,7 +120,7 @@ class Server::Events final : public Channel {
   std::vector<TokenScore> scores_;  // of the next text
 };
 
-// The thread that receives: it sees also during a step that a request is canceled, or that the program is gone.
+// The receiving thread: it notices even during a step that a request is canceled, or that the program is gone.
 void Server::receive_all() {
   std::optional<Message> message;
   try {
@@ -145,7 +145,7 @@ void Server::receive_all() {
   ::_exit(0);  // the engine hangs, or loads a model in vain
 }
 
-// True where the loop knows it: a request that has not been added yet is canceled in its turn.
+// Returns true if the loop knows it. A request that is not added yet is canceled in its turn.
 bool Server::cancel(Ticket ticket) {
   const std::lock_guard lock(mutex_);
   const auto found = own_.find(ticket);
@@ -167,7 +167,7 @@ void Server::forget(Ticket ticket) {
 void Server::add(Add message) {
   const auto events = std::make_shared<Events>(*this, message.ticket);
   try {
-    // The lock: a message that cancels it comes before the loop knows it, or finds it here.
+    // With the lock, a message that cancels it comes before the loop knows it, or finds it here.
     const std::lock_guard lock(mutex_);
     own_[message.ticket] = model_->add(std::move(message.request), events);
   } catch (const Error& error) {
@@ -183,7 +183,8 @@ void Server::load(EngineSpec spec) {
   model_ = std::move(model);
 }
 
-// The next message; none where there is none and the engine has work, or where the program ends.
+// The next message. Empty if the program ends, or if the inbox is empty and `waits` is false because the engine has
+// work.
 std::optional<Message> Server::take(bool waits) {
   std::unique_lock lock(mutex_);
   if (waits) arrived_.wait(lock, [&] { return ends_ || !inbox_.empty(); });
@@ -198,8 +199,8 @@ bool Server::has_ended() {
   return ends_;
 }
 
-// A step that hangs ends this process. A step that fails ends the requests that took part in it; the worker goes on,
-// unless the device is lost.
+// A step that hangs ends this process. A step that fails ends its requests; the worker goes on, unless the device is
+// lost.
 bool Server::step() {
   try {
     connection_.watch.begin(step_limit(model_->step_forecast()));
@@ -209,7 +210,7 @@ bool Server::step() {
   } catch (const DeviceLost& error) {
     connection_.watch.end();
     connection_.send(Lost{error.what()});
-    ::_exit(kLostDevice);  // what a driver does at a regular end is not to be known
+    ::_exit(kLostDevice);  // a driver may hang or crash at a regular exit
   } catch (const Error& error) {
     model_->fail_running(error);
   } catch (const std::bad_alloc&) {

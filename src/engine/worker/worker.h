@@ -1,5 +1,5 @@
-// An engine in a separate process, for devices whose faults end the process or kill every later call: the program
-// lives on, fails the requests that were lost, starts the worker again and gives it those that waited.
+// An engine in a separate process, for devices whose faults end the process or make every later call fail. The program
+// survives, fails the lost requests, starts the worker again and passes on the requests that waited.
 #pragma once
 
 #include <atomic>
@@ -23,9 +23,9 @@ namespace gabbro::worker {
 inline constexpr int kMostRestarts = 3;
 
 struct WorkerOptions {
-  std::vector<std::string> command;                     // that runs run_child(): the program and its arguments
-  int most_restarts = kMostRestarts;                    // one after another without an answer in between
-  std::function<void(double)> on_progress{};            // of the first load: the fraction that is loaded
+  std::vector<std::string> command;                     // runs run_child(): the program and its arguments
+  int most_restarts = kMostRestarts;                    // consecutive, without an answer in between
+  std::function<void(double)> on_progress{};            // fraction of the first load
   std::function<void(const std::string&)> on_notice{};  // a line about a restart
 };
 
@@ -36,25 +36,25 @@ class Worker final : public GenerationLoop {
   Worker(EngineSpec spec, WorkerOptions options);
   ~Worker() override;  // ends the process, within seconds
 
-  // Waits until the model is loaded. Throws what loading throws; DeviceLost where the process ends meanwhile.
+  // Waits until the model is loaded. Throws the errors of loading, and DeviceLost if the process ends meanwhile.
   void wait_until_loaded();
 
   const LoadedFacts& loaded() const { return loaded_; }
   StreamingWork streaming_work() const { return work_; }  // after the last answer
 
-  // If the process is not coming back, the channel gets the reason.
+  // If the process cannot be restarted, the channel gets the reason.
   Ticket add(GenerationRequest request, std::shared_ptr<Channel> channel) override;
   void cancel(Ticket ticket) override;
   void pause(Ticket ticket, bool paused) override;
-  // Whether the process is there and has loaded the model; from any thread.
+  // Whether the process runs and has loaded the model; from any thread.
   bool is_ready() const { return is_loaded_; }
-  // Waits up to 50 ms for events, and delivers them. A request that is canceled and that the process does not end
-  // within 100 ms ends with the text that came so far; a process that does not react for 10 s is replaced.
+  // Waits up to 50 ms for events, and delivers them. A canceled request that the process does not end within 100 ms
+  // ends here with the text so far. A process that does not react for 10 s is replaced.
   bool step(const std::atomic<bool>* cancel = nullptr) override;
 
-  // For a loop that waits for many things: poll() when there is something to read here, or at least once a second.
-  int descriptor() const { return process_ != nullptr ? process_->socket() : -1; }  // -1: it is not there
-  // As step(), waiting up to `limit`.
+  // For a loop that waits on several descriptors: call poll() when this one is readable, and at least once a second.
+  int descriptor() const { return process_ != nullptr ? process_->socket() : -1; }  // -1: no process
+  // As step(), but waits up to `limit`.
   bool poll(std::chrono::milliseconds limit);
 
  private:
@@ -63,11 +63,11 @@ class Worker final : public GenerationLoop {
     std::string message;  // Add, as bytes
     std::shared_ptr<Channel> channel;
     bool sent = false, started = false, paused = false;
-    std::optional<Clock::time_point> cancel_deadline{};  // of one that is canceled
+    std::optional<Clock::time_point> cancel_deadline{};  // of a canceled request
     std::string text{};                                  // so far
   };
   using Entries = std::map<Ticket, Entry>;  // in the order in which they were added
-  // A request that ends: its channel is called when everything else is in order.
+  // Ends a request. Its channel is called last, after all state is updated.
   struct Ending {
     std::shared_ptr<Channel> channel;
     std::string text;
@@ -89,7 +89,7 @@ class Worker final : public GenerationLoop {
 
   EngineSpec spec_;
   WorkerOptions options_;
-  std::unique_ptr<Process> process_;  // null: it is not coming back
+  std::unique_ptr<Process> process_;  // null: cannot be restarted
   MessageReader reader_;
   std::string outgoing_;
   std::atomic<bool> is_loaded_ = false;

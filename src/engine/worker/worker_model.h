@@ -1,4 +1,4 @@
-// A model in a worker process. What texts need of it is read in this process, without its weights or its device.
+// A model in a worker process. Its text side is read in this process, without the weights or the device.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace gabbro::worker {
 
 class WorkerModel final : public ModelService {
  public:
-  // Throws as Engine::load, and DeviceLost where the process ends while it loads.
+  // Throws as Engine::load, and DeviceLost if the process ends while it loads.
   WorkerModel(const EngineSpec& spec, WorkerOptions options);
 
   const ModelFacts& facts() const override { return worker_.loaded().model; }
