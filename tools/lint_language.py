@@ -25,7 +25,7 @@ FIXTURES = re.compile(r"^tests/(data/|fuzz/corpus/|.*/fixtures/)|^LICENSE$|/requ
 NAMES_THE_WORDS = {"tools/lint_language.py", "tests/lint/lint_language_test.py"}
 # Files with sentences to rewrite, one a line. None is in one of the folders.
 TO_REWRITE = "tools/sentences_to_rewrite.txt"
-REWRITTEN = ("include/", "kernels/linear/", "src/models/weights/", "src/engine/", "docs/guides/")
+REWRITTEN = ("include/", "kernels/linear/", "src/models/weights/", "src/engine/", "src/server/", "docs/guides/")
 JOURNAL = re.compile(r"^docs/journal/")
 
 # A phrase of comments, messages and documents, and the standard term. Ordinary uses are left out of each pattern.

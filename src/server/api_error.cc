@@ -53,7 +53,7 @@ ApiError api_error(const Error& error) {
   if (error.code() == ErrorCode::kBadInput) return {400, message};
   if (dynamic_cast<const OutOfMemory*>(&error) != nullptr) return overloaded(message);
   ApiError result(500, message);
-  // The same request would fail again.
+  // A retry of this request would fail again.
   result.headers.emplace_back("x-should-retry", "false");
   return result;
 }

@@ -13,7 +13,7 @@ namespace gabbro::server {
 
 using Json = nlohmann::ordered_json;
 
-// Ends a request. The status tells the kind; the other fields are those of OpenAI's error object.
+// Ends a request. The status tells the kind; the other fields belong to OpenAI's error object.
 class ApiError : public std::exception {
  public:
   ApiError(int status, const std::string& message, std::string code = {}, std::string param = {})

@@ -1,4 +1,4 @@
-// From method and path to the function that answers: one table, filled by the groups of routes.
+// Maps method and path to the handler: one table, filled by the groups of routes.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace gabbro::server {
 
-// Answers by `exchange`, at once or later. What it throws becomes the answer.
+// Answers `exchange`, immediately or later. An exception becomes the answer.
 using RouteHandler = std::function<void(Service& service, const std::shared_ptr<Exchange>& exchange)>;
 
 // The summary of routes that answer 501.
@@ -32,7 +32,7 @@ class Router {
   const std::vector<Route>& routes() const { return routes_; }
 
   void handle(Service& service, const std::shared_ptr<Exchange>& exchange) const;
-  // The path of the route, for metrics; "(none)" where there is none.
+  // The path of the route, for metrics; "(none)" without a route.
   std::string route_of(const HttpRequest& request) const;
 
  private:

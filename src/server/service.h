@@ -17,8 +17,8 @@ namespace gabbro::server {
 
 struct ServiceOptions {
   std::string version;                                                      // of the program
-  bool strict_requests = false;                                             // fields that are not known are errors
-  std::function<void(const std::string& key, int64_t tokens)> on_tokens{};  // that a key used
+  bool strict_requests = false;                                             // unknown fields are errors
+  std::function<void(const std::string& key, int64_t tokens)> on_tokens{};  // used by a key
   bool cache_per_key = false;  // texts of different keys share no cached prompts
   AnswerLimits answers{};
 };
@@ -35,18 +35,18 @@ class Service {
   Metrics& metrics() { return metrics_; }
   bool is_draining() const { return draining_; }
 
-  // Calls `use` when the model is loaded. What it throws, and what loading throws, is the answer of `exchange`.
+  // Calls `use` when the model is loaded. Exceptions of `use` and of loading become the answer of `exchange`.
   void with_model(const std::shared_ptr<Exchange>& exchange, const std::string& name,
                   std::optional<KeepAlive> keep_alive, OnModel use);
   // Starts the answer. Throws as Answer::start().
   void start(const std::shared_ptr<Exchange>& exchange, ModelRegistry::LeaseHandle model, AnswerRequest request);
-  // Refuses unknown fields where that is asked for, else counts them.
+  // Counts unknown fields, or refuses them if strict_requests is set.
   void note_unknown(const Fields& fields);
   void fail(Exchange& exchange, const ApiError& error);
 
   void tick();             // about twice a second
-  void drain();            // no further requests
-  size_t running() const;  // requests that wait or are computed
+  void drain();            // accepts no further requests
+  size_t running() const;  // waiting and running requests
   size_t connections() const { return connections_ ? connections_() : 0; }
   void count_connections(std::function<size_t()> count) { connections_ = std::move(count); }
   // Ends all answers with an error.
@@ -66,7 +66,7 @@ class Service {
   ModelRegistry models_;
 };
 
-// A JSON body by its type: throws ApiError 415 for another one.
+// Parses a body of type JSON: throws ApiError 415 for another type.
 Json body_of(const HttpRequest& request);
 void respond_json(Exchange& exchange, const Json& body);
 int64_t unix_time();

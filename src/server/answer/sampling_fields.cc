@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kMostBias = 100;
 
-// Ranges of requests that differ from a sampler's: those of OpenAI, and -1 of vLLM, which turns top_k off.
+// Ranges of requests that differ from a sampler's: OpenAI's ranges, and -1 of vLLM, which turns top_k off.
 struct RequestRange {
   std::string_view name;
   double least, most;

@@ -12,13 +12,13 @@ struct EncodedTexts {
   std::vector<float> values;  // [texts, width]
   size_t width = 1;
   int64_t tokens = 0;  // of all texts
-  double seconds = 0;  // since the model was there
+  double seconds = 0;  // since the model was loaded
 };
 using OnVectors = std::function<void(const EncodedTexts& result)>;
 
 struct EmbedWork {
   std::vector<std::string> texts;
-  std::vector<std::vector<int32_t>> token_ids{};  // in place of texts
+  std::vector<std::vector<int32_t>> token_ids{};  // instead of texts
   EmbedOptions options{};
 };
 
@@ -26,7 +26,7 @@ struct EmbedWork {
 void embed(Service& service, const std::shared_ptr<Exchange>& exchange, ModelRegistry::LeaseHandle model,
            EmbedWork work, OnVectors ready);
 
-// The same with the scores of documents for a query. Several queries: one for each document.
+// As above, with the scores of documents for a query. Several queries: one for each document.
 void score(Service& service, const std::shared_ptr<Exchange>& exchange, ModelRegistry::LeaseHandle model,
            std::vector<std::string> queries, std::vector<std::string> documents, RerankOptions options,
            OnVectors ready);

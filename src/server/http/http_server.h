@@ -1,4 +1,4 @@
-// The HTTP/1.1 server: sockets, limits and timeouts. What requests mean is the business of the handlers.
+// The HTTP/1.1 server: sockets, limits and timeouts. Handlers interpret the requests.
 #pragma once
 
 #include <chrono>
@@ -23,10 +23,10 @@ struct HttpLimits {
   size_t connections_per_address = 64;
   std::chrono::milliseconds header_time{10'000};
   std::chrono::milliseconds body_time{30'000};
-  std::chrono::milliseconds rate_window{5'000};  // in each, a body has to bring `window_bytes`
+  std::chrono::milliseconds rate_window{5'000};  // a body must bring `window_bytes` in each
   size_t window_bytes = 5 << 10;
   std::chrono::milliseconds idle_time{75'000};   // between two requests
-  std::chrono::milliseconds write_time{30'000};  // in which a client has to take something of an answer
+  std::chrono::milliseconds write_time{30'000};  // a client must read part of an answer within it
 };
 
 struct HttpOptions {
@@ -41,21 +41,21 @@ struct HttpOptions {
 };
 
 struct HttpHandlers {
-  // Called when the headers are there, before the body is read: a response refuses the request. Must not block.
+  // Called after the headers and before the body is read: a response refuses the request. Must not block.
   std::function<std::optional<Response>(HttpRequest&)> check;
   // Called by a thread of the pool for each request.
   std::function<void(std::shared_ptr<Exchange>)> handle;
-  // The answer to a request that breaks a rule of HTTP or a limit. `request` holds what is known of it.
+  // The answer to a request that violates HTTP or a limit. `request` holds the parsed part of it.
   std::function<Response(const HttpRequest& request, int status, const std::string& message)> refuse;
   // Further headers of each answer to `request`.
   std::function<Headers(const HttpRequest& request)> headers;
-  // After the last byte of an answer, or the client's leaving (status 499).
+  // Called after the last byte of an answer, or when the client has disconnected (status 499).
   std::function<void(const HttpRequest& request, int status, double seconds)> done;
 };
 
 class HttpServer {
  public:
-  // Binds the addresses. Throws bad_input for an address that is none or is taken: it names the program that holds it.
+  // Binds the addresses. Throws bad_input for an address that is invalid or in use, with the program that holds it.
   HttpServer(HttpOptions options, HttpHandlers handlers);
   ~HttpServer();  // stop()
   HttpServer(const HttpServer&) = delete;
@@ -65,16 +65,16 @@ class HttpServer {
   int port() const;
 
   void start();
-  // Another certificate, for connections from now on.
+  // Replaces the certificate for new connections.
   void set_tls(std::shared_ptr<const TlsContext> tls);
-  // No further connections; those that are idle are closed.
+  // Accepts no further connections and closes idle ones.
   void stop_accepting();
-  // Closes all connections and ends the threads. Handlers that run are waited for.
+  // Closes all connections and ends the threads. Waits for running handlers.
   void stop();
 
   // Runs `task` on a thread of the pool.
   void post(std::function<void()> task);
-  // Runs `task` on the pool each `period`, until stop(). Called before start().
+  // Runs `task` on the pool every `period`, until stop(). Called before start().
   void every(std::chrono::milliseconds period, std::function<void()> task);
   size_t connections() const;
 
@@ -83,13 +83,13 @@ class HttpServer {
   std::shared_ptr<State> state_;
 };
 
-// The descriptors that systemd hands over to this process (LISTEN_PID, LISTEN_FDS); empty: none. Throws bad_input for
-// values that cannot be.
+// The descriptors that systemd passes to this process (LISTEN_PID, LISTEN_FDS); empty: none. Throws bad_input for
+// invalid values.
 std::vector<int> inherited_sockets();
 // Whether only programs of this machine reach the socket.
 bool is_loopback_socket(int descriptor);
 
-// "ollama (process 123)", or an empty text where no process can be named: the one that listens on a TCP port.
+// The program that listens on a TCP port, as "ollama (process 123)"; empty if it is unknown.
 std::string holder_of_port(int port);
 
 }  // namespace gabbro::server

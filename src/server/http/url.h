@@ -6,10 +6,10 @@
 
 namespace gabbro::server {
 
-// "/v1/models/a%2Fb?x=1" as path "/v1/models/a/b" and query "x=1". Broken escapes stay as they are.
+// "/v1/models/a%2Fb?x=1" as path "/v1/models/a/b" and query "x=1". Invalid escapes stay unchanged.
 void split_target(std::string_view target, std::string& path, std::string& query);
 
-// Up to 64 of [A-Za-z0-9_-], as a client's request id may be.
+// Whether the id has 1 to 64 characters of [A-Za-z0-9_-], as a client's request id must.
 bool is_request_id(std::string_view text);
 
 // `prefix` and 24 random characters of [A-Za-z0-9].

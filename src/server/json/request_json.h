@@ -19,8 +19,8 @@ struct JsonLimits {
   size_t elements = 1'000'000;  // values in all
 };
 
-// An object. Of several members with one name the last one counts. Refuses what is not UTF-8, lone surrogates and NUL
-// characters in texts. Deep and large documents are refused before they take memory.
+// Parses an object. If members have the same name, the last one counts. Refuses invalid UTF-8, lone surrogates and NUL
+// characters in texts. Refuses deep and large documents before they take memory.
 Json parse_request(std::string_view body, const JsonLimits& limits = {});
 
 // Reads the fields of an object. A field that is null counts as missing.
@@ -44,7 +44,7 @@ class Fields {
   // Fields that are accepted and change nothing.
   void ignore(std::initializer_list<const char*> names);
 
-  // Fields that nothing asked for.
+  // The names of fields that no function above has read.
   std::vector<std::string> unknown() const;
   std::string path_of(const std::string& name) const { return path_ + name; }
   [[noreturn]] void refuse(const std::string& name, const std::string& message) const;

@@ -1,5 +1,5 @@
-// The models that the server offers: loaded when a request needs one, unloaded when they were idle for long or when
-// another one needs their memory.
+// The models that the server offers. A model is loaded when a request needs it, and unloaded after a long idle time or
+// when another one needs its memory.
 #pragma once
 
 #include <chrono>
@@ -52,28 +52,29 @@ class ModelRegistry {
   struct LoadFailure {
     ApiError answer;              // of the requests that waited for the model
     ErrorCode code;               // of the error that loading threw
-    std::string message, hint{};  // of it
+    std::string message, hint{};  // of that error
   };
-  // One of the two is null.
+  // Exactly one of the two is set.
   using Ready = std::function<void(LeaseHandle lease, std::shared_ptr<const LoadFailure> failure)>;
 
   // `post` runs a task on another thread.
   ModelRegistry(RegistryOptions options, std::unique_ptr<ModelSource> source,
                 std::function<void(std::function<void()>)> post);
-  ~ModelRegistry();  // waits for leases of requests that were canceled
+  ~ModelRegistry();  // waits for leases of canceled requests
 
   // The model that a request names. An empty name: the only one that is loaded. Throws ApiError 404.
   ModelEntry find(const std::string& name);
   std::vector<ModelEntry> list() { return source_->list(); }
 
-  // Calls `ready` when the model is loaded: at once by this thread, or later by one of post(). Requests for a model
-  // that loads share the load. `keep_alive`: how long it stays from the end of the request on; none: as it was.
+  // Calls `ready` when the model is loaded: immediately on this thread, or later by one of post(). Requests for a model
+  // that is being loaded share the load. `keep_alive`: the time that it stays loaded after the end of the request;
+  // none: unchanged.
   void acquire(const ModelEntry& entry, std::optional<KeepAlive> keep_alive, Ready ready);
-  // As soon as it is idle.
+  // Unloads the model when it is idle.
   bool unload(const std::string& id);
-  // Loads and returns when it is there; throws what loading throws. It stays for ever.
+  // Returns when the model is loaded; throws the errors of loading. The model stays loaded.
   void load_now(const std::string& name);
-  // Unloads models whose time is over. Called once a second or so.
+  // Unloads models whose keep-alive time is over. Called about once a second.
   void unload_expired();
 
   struct Status {
@@ -86,14 +87,14 @@ class ModelRegistry {
   };
   std::vector<Status> loaded() const;
   bool is_loading() const;
-  // Whether an engine that was lost is started again.
+  // Whether a lost engine is being started again.
   bool is_restarting() const;
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Slot {
     ModelEntry entry;
-    std::shared_ptr<ModelRunner> runner;  // null: it loads
+    std::shared_ptr<ModelRunner> runner;  // null: being loaded
     std::vector<Ready> waiting;
     KeepAlive keep_alive;
     size_t leases = 0;

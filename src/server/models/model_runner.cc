@@ -107,7 +107,7 @@ TextEncoder& ModelRunner::encoder() const {
   return *model_.encoder;
 }
 
-// Those that a model computes together do not wait for each other.
+// Texts that the model computes together do not wait for each other.
 void ModelRunner::check_room(size_t count) const {
   const int64_t together = model_.generator != nullptr ? model_.generator->facts().sequences : 1;
   const size_t most = static_cast<size_t>(std::max<int64_t>(1, together)) + queue_limit_;
@@ -207,7 +207,7 @@ void ModelRunner::run() {
     {
       std::unique_lock lock(mutex_);
       const auto has_work = [&] { return busy || stops_ || !incoming_.empty(); };
-      // An engine that is started again is watched, also without requests.
+      // An engine that is being started again is watched, even without requests.
       is_ready() ? wake_.wait(lock, has_work) : void(wake_.wait_for(lock, kRestartLook, has_work));
       jobs.swap(incoming_);
       if (stops_ && jobs.empty() && !busy) return;
@@ -215,9 +215,9 @@ void ModelRunner::run() {
     for (const JobHandle& job : jobs) begin(job);
     if (model_.generator == nullptr) continue;
     try {
-      busy = model_.generator->step();  // a flag here would hide cancel() from a step that runs
+      busy = model_.generator->step();  // a flag here would hide cancel() from a running step
     } catch (const std::exception& error) {
-      // It concerns all requests that run; those that wait go on.
+      // The error concerns all running requests; waiting ones go on.
       const auto* const known = dynamic_cast<const Error*>(&error);
       if (auto* const local = dynamic_cast<LocalModel*>(model_.generator.get()))
         local->fail_running(known != nullptr ? *known : failed("{}", error.what()));

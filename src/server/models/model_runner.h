@@ -1,4 +1,4 @@
-// A loaded model and the one thread that drives it. Other threads give it requests and cancel them.
+// A loaded model and the one thread that drives it. Other threads add requests and cancel them.
 #pragma once
 
 #include <atomic>
@@ -28,10 +28,10 @@ class ModelRunner {
   ModelService& generator() const;
   TextEncoder& encoder() const;
 
-  // Throws ApiError: 400 for a request that cannot be, 503 where the queue is full. The channel's functions are called
-  // by the runner's thread and must not block.
+  // Throws ApiError: 400 for an invalid request, 503 if the queue is full. The channel's functions are called by the
+  // runner's thread and must not block.
   JobHandle add(GenerationRequest request, std::shared_ptr<Channel> channel);
-  // The same for several requests that belong together: all or none.
+  // As add(), for several requests that belong together: all or none.
   std::vector<JobHandle> add(std::vector<GenerationRequest> requests, std::vector<std::shared_ptr<Channel>> channels);
   // Calls `work` on the runner's thread; its flag becomes true when the job is canceled, perhaps before. It must not
   // throw.
@@ -39,11 +39,11 @@ class ModelRunner {
   void cancel(const JobHandle& job);
   void pause(const JobHandle& job, bool paused);  // as GenerationLoop
 
-  size_t place(const JobHandle& job) const;  // in the queue, from 1 on; 0: it does not wait
+  size_t place(const JobHandle& job) const;  // in the queue, from 1 on; 0: not waiting
   size_t waiting() const { return waiting_; }
   size_t running() const { return running_; }
-  // Whether requests fail since the device is lost, more often than a worker process is started again.
-  // False while an engine that was lost is started again.
+  // Whether requests fail because the device was lost more often than a worker process is started again.
+  // False while a lost engine is being started again.
   bool is_ready() const { return model_.generator == nullptr || model_.generator->is_ready(); }
   bool is_lost() const { return losses_ > kMostLosses; }
 
@@ -60,11 +60,11 @@ class ModelRunner {
   const LoadedModel model_;
   const size_t queue_limit_;
   std::atomic<size_t> waiting_ = 0, running_ = 0;
-  std::atomic<int> losses_ = 0;  // one after another without an answer in between
+  std::atomic<int> losses_ = 0;  // consecutive, without an answer in between
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::list<JobHandle> incoming_;
-  std::list<std::weak_ptr<Job>> jobs_;  // those that have not ended, in order
+  std::list<std::weak_ptr<Job>> jobs_;  // running and waiting, in order
   bool stops_ = false;
   std::thread thread_;
 };

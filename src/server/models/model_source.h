@@ -13,15 +13,15 @@
 namespace gabbro::server {
 
 struct ModelEntry {
-  std::string id;  // by which requests name it
+  std::string id;  // the name in requests
   std::string path;
   uint64_t bytes = 0;                      // of its files
   int64_t modified = 0;                    // seconds since 1970
-  bool is_encoder = false;                 // it computes vectors and scores, not texts
-  std::string architecture, quantization;  // empty: not known
+  bool is_encoder = false;                 // computes vectors and scores, not texts
+  std::string architecture, quantization;  // empty: unknown
 };
 
-// One of the two is set.
+// Exactly one of the two is set.
 struct LoadedModel {
   std::shared_ptr<ModelService> generator;
   std::shared_ptr<TextEncoder> encoder;
@@ -34,7 +34,7 @@ class ModelSource {
  public:
   virtual ~ModelSource() = default;
   virtual std::vector<ModelEntry> list() = 0;
-  // By a name as a request gives it; nothing where there is no such model.
+  // Finds a model by the name in a request; empty if there is none.
   virtual std::optional<ModelEntry> find(const std::string& name) = 0;
   // Throws as Engine::load.
   virtual LoadedModel load(const ModelEntry& entry) = 0;

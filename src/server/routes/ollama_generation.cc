@@ -18,7 +18,7 @@ struct OllamaRequest {
   std::string model;
   bool streams = true;
   std::optional<KeepAlive> keep_alive{};
-  bool thinks = true;     // thoughts are apart from the text
+  bool thinks = true;     // thoughts are separate from the text
   int top_logprobs = -1;  // as SamplerOptions has it
 };
 
@@ -38,7 +38,7 @@ OllamaRequest read_ollama_request(Fields& fields) {
   return request;
 }
 
-// Fields of a request without a prompt have no effect, and are of their types all the same.
+// Fields of a request without a prompt have no effect, but their types are checked.
 void check_unused_fields(Fields& fields) {
   read_template_variables(fields);
   fields.object("options");
@@ -108,7 +108,7 @@ void answer_ollama_chat(Service& service, const std::shared_ptr<Exchange>& excha
       });
 }
 
-// "raw": the prompt as it is. Else one user message in the template, after the tokens of "context".
+// "raw": the unchanged prompt. Otherwise one user message in the template, after the tokens of "context".
 ChatPromptTokens generate_prompt(const LoadedModel& model, Fields& fields) {
   const std::string prompt = fields.text("prompt").value_or("");
   const std::string system = fields.text("system").value_or("");
