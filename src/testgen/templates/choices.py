@@ -30,7 +30,7 @@ class Choice:
 
 
 class Choices(TorchFunctionMode):
-    """Notes the choices of a run. With those of the oracle, it follows them where `allowed` says so, or everywhere."""
+    """Records the choices of a run. It follows the oracle's within `allowed`, or always if that is None."""
 
     def __init__(self, of_oracle: list[Choice] | None = None, allowed: list[float] | None = None) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ def fits(mine: Choice, oracles: Choice) -> bool:
 
 
 def tolerance(close: Choice, exact: Choice, factor: float, floor: float) -> float:
-    """Twice what scores may differ by, from those of the CPU: both of a pair can be off."""
+    """Twice the tolerance of a score, from the CPU's error: both scores of a pair can be off."""
     finite = exact.scores.isfinite() & close.scores.isfinite() if fits(close, exact) else None
     if finite is None or not bool(finite.any()):
         return 0.0

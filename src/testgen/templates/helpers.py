@@ -106,9 +106,9 @@ def row_of(inputs: dict[str, Any], row: int, batch: int) -> dict[str, Any]:
 
 
 def rows_of(value: torch.Tensor, one: torch.Tensor, count: int) -> list[torch.Tensor]:
-    """The results of each row of a batch, in the shape of `one`; that of all rows together is there for each.
+    """The results of each row of a batch, in the shape of `one`. A result for all rows together is repeated for each.
 
-    Nothing where the shape is no batch of such rows: it depends on what the other rows are.
+    Empty if the shape is not a batch of such rows: the shape then depends on the other rows.
     """
     if value.shape == one.shape:
         return [value] * count
@@ -147,7 +147,7 @@ def mixed_output(inputs: dict[str, Any], name: str, model: Any) -> torch.Tensor:
 
 
 def worse(one: torch.Tensor, other: torch.Tensor, exact: torch.Tensor) -> torch.Tensor:
-    """The one with the larger error; one that overflows is no measure, unless both do."""
+    """The result with the larger error. A result that overflows is ignored, unless both do."""
     errors = [support.distance(value, exact)[0] for value in (one, other)]
     return one if errors[1] == math.inf or errors[1] <= errors[0] < math.inf else other
 

@@ -11,7 +11,7 @@ ROWS: list[dict[str, Any]] = json.loads((pathlib.Path(__file__).parent / "known_
 
 
 def older(version: str, than: str) -> bool:
-    """Whether the first two numbers of a version are below those of another."""
+    """Whether a version is older than another by its first two numbers."""
 
     def numbers(text: str) -> list[int]:
         return [int(part) for part in text.split("+")[0].split(".")[:2] if part.isdigit()]

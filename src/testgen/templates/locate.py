@@ -218,7 +218,7 @@ class Watch(TorchFunctionMode):
 
 
 def before(args: Any, kwargs: Any) -> Any:
-    """The arguments as they are now, on the CPU, with their strides."""
+    """A copy of the current arguments on the CPU, with their strides."""
     return support.on(support.clone((args, kwargs)), "cpu")
 
 

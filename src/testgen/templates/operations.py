@@ -1,4 +1,4 @@
-"""Names the operation inside of a layer at which an engine's results leave those of transformers.
+"""Names the first operation inside of a layer at which an engine's results differ from transformers.
 
 The engine's results of the layer's operations are compared, in their order, with the inputs and outputs of
 transformers' modules, as hooks see them, and with what its attention gets. The first that exceeds its limit is the
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-# The engine's name, what it is, "in" or "out", and names of modules that have the value so; the first found counts.
+# The engine's name, a description, "in" or "out" of a module, and the module's possible names; the first found counts.
 OPERATIONS = [
     ("attn_norm", "norm before attention", "out", ["input_layernorm", "ln_1", "attention_norm", "norm"]),
     ("attn_q", "query projection", "out", ["*.q_proj"]),

@@ -31,7 +31,7 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 UNIT = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 FACTOR = {torch.float32: 3.0, torch.bfloat16: 4.0, torch.float16: 4.0}  # 3.06 was seen on a H200 in bf16
-FEW, FACTOR_OF_FEW = 10, 10.0  # the error of so few elements is no measure: the CPU's may be small by chance
+FEW, FACTOR_OF_FEW = 10, 10.0  # the CPU's error of so few elements may be small by chance
 ORDERS = 6  # more measures of the CPU's error, where the first one's limit is exceeded
 # Parameters whose initial values have a meaning that random ones destroy: constants of state-space models and the like.
 KEPT = ("A_log", "dt_bias", "dt_proj", "time_decay", "logit_scale", "logit_bias", "recurrent_param", "D", "rope")
@@ -242,7 +242,7 @@ class OtherOrder(TorchFunctionMode):
         return torch.randperm(length, generator=torch.Generator().manual_seed(self.seed))
 
     def permuted_channels(self, given: list[Any]) -> list[Any]:
-        """The arguments of a convolution with channels in another order; those of groups stay as they are."""
+        """The arguments of a convolution with permuted channels; grouped convolutions are unchanged."""
         if given[0].shape[1] != given[1].shape[1]:
             return given
         order = self.order(given[0].shape[1])
@@ -471,8 +471,8 @@ def require_in_f64(name: str, got: torch.Tensor, exact: torch.Tensor) -> None:
     """Asserts that a property holds for the model itself, in f64 on the CPU: only then can a device break it."""
     error = distance(got, exact)[0]
     assert error <= UNIT[torch.float32], (
-        f"{case.MODEL_CLASS} {name}: in f64 on the CPU the property fails already, by {error:.3g}: it is no fault of a "
-        "device, but of the model's code or of these inputs"
+        f"{case.MODEL_CLASS} {name}: in f64 on the CPU the property fails already, by {error:.3g}: the fault is "
+        "in the model's code or in these inputs, not in a device"
     )
 
 
