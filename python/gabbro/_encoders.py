@@ -57,7 +57,7 @@ class TextEncoder:
         ----------
         sentences : str or list of str
         prompt_name : str
-            A prompt of the model's files that stands before each text; None: their default prompt, where there is one.
+            The name of a prompt in the model's files, put before each text; None: their default prompt, if any.
         prompt : str
             A text that stands before each, in place of these.
         batch_size : int
@@ -155,7 +155,7 @@ def load_encoder(model: str, *, device: str = "auto", threads: int = 0) -> TextE
     Raises
     ------
     ValueError
-        If the files are no encoder that runs here; the message names what is wrong.
+        If the files are not an encoder that runs here; the message names the reason.
     DeviceError
         If the device is missing or has too little memory.
 

@@ -17,7 +17,7 @@ _SEED = random.Random.seed.__code__
 
 
 def _is_iterator(value: Any) -> bool:
-    """Whether it is an iterator of Python itself or of NumPy: those of programs are seen by their attributes."""
+    """Whether it is an iterator of Python itself or of NumPy. A program's iterators are tracked by their attributes."""
     own = type(value).__module__ in ("builtins", "itertools") and isinstance(value, Iterator)
     return own or isinstance(value, (np.flatiter, np.nditer))
 

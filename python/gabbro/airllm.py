@@ -141,7 +141,7 @@ class AutoModel:
         Raises
         ------
         ValueError
-            If the files are no model that runs here, or do not have the format that ``compression`` asks for.
+            If the files are not a model that runs here, or do not have the format of ``compression``.
         DeviceError
             If there is too little memory; the message names the least.
         """

@@ -46,7 +46,7 @@ def _names(code: types.CodeType) -> set[str]:
 
 
 class _Attributes:
-    """The attributes of one object or class, of which those count whose names some code uses."""
+    """The attributes of one object or class. Only the ones whose names some code uses count."""
 
     def __init__(self, owner: Any, values: Mapping[str, Any]) -> None:
         self.owner = owner
@@ -54,7 +54,7 @@ class _Attributes:
         self._seen: set[str] = set()
 
     def named(self, names: set[str] | None) -> list[tuple[str, Any]]:
-        """Those of these names (None: all) that were not given before."""
+        """The attributes with these names (None: all) that were not returned before."""
         fresh = self.values.keys() - self._seen if names is None else (self.values.keys() & names) - self._seen
         self._seen |= fresh
         return [(name, self.values[name]) for name in sorted(fresh)]
@@ -78,7 +78,7 @@ class Walk:
         self._waiting.extend(values)
         while self._waiting:
             self._visit_waiting()
-            for attributes in self._objects:  # of which more may be used by the code that was found since
+            for attributes in self._objects:  # code that was found since may use more of them
                 for name, value in attributes.named(None if self._dynamic else self._names):
                     self._visit_attribute(attributes, name, value)
 
@@ -239,7 +239,7 @@ def grown_containers(guards: list[Guard]) -> list[Guard]:
 
 
 def accept(guards: list[Guard], grown: list[Guard]) -> bool:
-    """These containers may stay as they are now, where the guards wanted them as they were before. Whether any did."""
+    """Makes guards expect the current containers instead of the former ones. Whether any guard changed."""
     changed = False
     for _, container, _, before in grown:
         for i, (kind, guarded, key, expected) in enumerate(guards):

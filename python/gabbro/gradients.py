@@ -26,7 +26,7 @@ def value_and_grad(
         It gives a tensor of one element.
     argnums : int or sequence of int
         The positional arguments by which gradients are taken: tensors, or nested lists, tuples and dicts of tensors, of
-        float32, float64, float16 or bfloat16. What else these hold (numbers, None) stays as it is.
+        float32, float64, float16 or bfloat16. Other values in them (numbers, None) are unchanged.
     has_aux : bool
         `function` gives a pair, of that tensor and of anything else.
 
@@ -84,8 +84,7 @@ def grad(
 ) -> Callable[..., Any]:
     """A function that gives the gradients of `function` by some of its arguments.
 
-    Parameters, results and errors are those of `value_and_grad`, without the value; with `has_aux` it gives a pair, of
-    the gradients and of anything else.
+    As `value_and_grad`, without the value; with `has_aux` it returns a pair of the gradients and the other result.
 
     >>> gb.grad(lambda x: (x**3).sum())(gb.tensor([1.0, 2.0]))
     tensor([ 3., 12.])
@@ -102,7 +101,7 @@ def grad(
 
 
 def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that does what `function` does, of which gradients keep the arguments alone.
+    """The same function, with only its arguments kept for gradients.
 
     Intermediates of the function are computed again when the gradient is taken, instead of being kept.
 

@@ -38,7 +38,7 @@ class Generation:
     token_ids : list[int]
         The generated tokens; the end token is not among them.
     prompt_tokens, cached_tokens : int
-        Tokens of the prompt, and those of them whose keys and values were there already.
+        Tokens of the prompt, and the number of them whose keys and values were cached.
     prefill_seconds, decode_seconds : float
     stop_reason : str
         'eos', 'length' (``max_tokens``), 'stop' (a text of ``stop``) or 'context' (it is full).
@@ -117,7 +117,7 @@ class Tokenizer:
         return {"input_ids": [self.encode(each, add_special_tokens) for each in text]}
 
     def decode(self, token_ids: int | Sequence[int], skip_special_tokens: bool = False) -> str:
-        """The text of tokens; bytes that are no UTF-8 become U+FFFD."""
+        """The text of tokens; invalid UTF-8 becomes U+FFFD."""
         ids = [token_ids] if isinstance(token_ids, int) else list(token_ids)
         return self._model.decode(ids, not skip_special_tokens)
 
@@ -182,8 +182,8 @@ class LanguageModel:
         Parameters
         ----------
         prompt : str, list of messages, list of token ids, or a list of such prompts
-            A text is continued as it is. Messages, ``{'role': ..., 'content': ...}``, go through the model's chat
-            template. Several prompts are computed together, as many at a time as ``sequences`` of :func:`load`.
+            A text is continued without a template. Messages, ``{'role': ..., 'content': ...}``, go through the model's
+            chat template. Several prompts are computed together, as many at a time as ``sequences`` of :func:`load`.
         max_tokens : int
             -1, the default: until the model stops or the context is full.
         temperature : float
@@ -361,7 +361,7 @@ def load(
     Raises
     ------
     ValueError
-        If the files are no model that runs here; the message names what is wrong.
+        If the files are not a model that runs here; the message names the reason.
     DeviceError
         If the device is missing or has too little memory.
     """

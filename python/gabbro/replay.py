@@ -102,7 +102,7 @@ def compile(function: Callable[P, R]) -> Callable[P, R]:
     if isinstance(function, Module):
         return _CompiledModule(function)
     replays: collections.OrderedDict[Any, list[_Replay]] = collections.OrderedDict()
-    direct = _core._Replays()  # those of them that are for tensors alone, and give one
+    direct = _core._Replays()  # the replays that take only tensors, and return one
 
     @functools.wraps(function)
     def replayed(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -171,7 +171,7 @@ class Explanation(str):
     dot: str  #: The plan in Graphviz' language.
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the picture: a file .dot as it is, others (.svg, .png, .pdf) with Graphviz' program ``dot``.
+        """Writes the picture: .dot directly, other formats (.svg, .png, .pdf) with Graphviz' program ``dot``.
 
         Raises
         ------

@@ -76,7 +76,7 @@ Tensor with_ranges(const Tensor& x, Tensor values, std::vector<Range> ranges) {
   return placed(x, flipped.empty() ? values : flip(values, Axes(flipped)), ranges, 0);
 }
 
-// By the place of each element in x made flat.
+// Scatters by the index of each element in the flattened x.
 Tensor with_elements(const Tensor& x, const Tensor& values, const std::vector<Index>& indices) {
   const int64_t count = x.shape().elements();
   if (count > INT32_MAX) throw bad_input("[setitem] index tensors for shape {}", x.shape().to_string());
@@ -103,7 +103,7 @@ std::optional<Tensor> masked(const Tensor& x, const std::vector<Index>& indices,
   return where(reshape(*mask, Shape(lengths)), reshape(value, Shape{}), x);
 }
 
-// NumPy takes values with more axes than what they are put into, if these have length 1.
+// NumPy accepts values with more axes than their target, if the extra axes have length 1.
 Tensor without_leading_ones(const Tensor& values, int rank) {
   const Shape& shape = values.shape();
   int extra = 0;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
-// The same casters in every file, or the one definition rule is broken.
+// Every file includes these casters; else the one definition rule is violated.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>

@@ -15,7 +15,7 @@ namespace {
 // 0.0 and -0.0 are equal, and not the same; a NaN is the same as itself.
 bool same_bits(double now, double before) { return std::bit_cast<uint64_t>(now) == std::bit_cast<uint64_t>(before); }
 
-// The same object, or the same number or text of the same class.
+// Whether both are one object, or equal numbers or texts of one class.
 bool same(PyObject* now, PyObject* before) {
   if (now == before) return true;
   if (now == nullptr || Py_TYPE(now) != Py_TYPE(before)) return false;

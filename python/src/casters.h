@@ -1,4 +1,4 @@
-// How arguments of the op functions come from Python. What a caster refuses becomes a TypeError that names the
+// Conversions of the op functions' arguments from Python. A refused argument becomes a TypeError that names the
 // function.
 #pragma once
 

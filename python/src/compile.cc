@@ -103,7 +103,7 @@ class CompiledFunction {
     return true;
   }
 
-  // `holders`: the arguments as objects of Python, of which those that the function changes get their new values.
+  // `holders`: the arguments as Python objects. The ones that the function changes get their new values.
   std::vector<Tensor> operator()(std::vector<Tensor> inputs, nb::handle holders) {
     for (const Update& update : updates_)
       if (update.is_argument) require_alone(update.index, holders);

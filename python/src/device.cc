@@ -113,8 +113,7 @@ int usable_count(const std::string& backend) {
   return static_cast<int>(std::ranges::count_if(devices_of(backend), &abi::DeviceFacts::usable));
 }
 
-// The default device where it is one of this backend; else null. Of itself it opens none, unless the environment names
-// it.
+// The default device if it is one of this backend, else null. Opens a device only if the environment names it.
 std::shared_ptr<Device> chosen_of(const std::string& backend) {
   const char* named = std::getenv("GABBRO_DEVICE");
   if (opened().standard == nullptr && named != nullptr && *named != '\0') standard_device();
@@ -199,7 +198,7 @@ that is no {0} device, the best of those.
 Raises
 ------
 DeviceError
-    Where there is none that can be used: the text says what is missing, and what to do about it.
+    If there is no usable device: the text names the missing part and the remedy.
 )",
           label)
           .c_str());

@@ -55,7 +55,7 @@ Returns
 -------
 dict
     ``measure``, ``search`` and ``file``, as `set_tuning` takes them; ``problem``: why the file is not read or written, or
-    empty. ``entries``: shapes of this device whose fastest way is known, of which ``measured`` since it was first used,
+    empty. ``entries``: shapes of this device with a known fastest kernel; ``measured``: the ones since its first use,
     in ``seconds``. ``hits`` and ``misses``: kernels that were chosen by what is known, and by rule.
 
 Raises
@@ -83,8 +83,8 @@ RuntimeError
                   "file: str | PathLike[str] | None = None) -> None"),
           R"(Changes the settings of the autotuner, which chooses the kernel for shapes with several candidates.
 
-It holds for whatever is planned from now on; functions that `gabbro.compile` has traced keep their kernels. What is left
-out stays as it is.
+It holds for whatever is planned from now on; functions that `gabbro.compile` has traced keep their kernels. Omitted
+arguments change nothing.
 
 Parameters
 ----------
@@ -109,7 +109,7 @@ RuntimeError
             const WithoutGil without_gil;
             d.device->forget_tuning();
           },
-          R"(Clears the measured speeds and the counts. The file stays as it is.
+          R"(Clears the measured speeds and the counts. The file is unchanged.
 
 Raises
 ------

@@ -81,7 +81,7 @@ There is one object for each kind. Functions that take a dtype also take its nam
 True
 )")
       .def_prop_ro(
-          "name", [](const DTypeObject& d) { return dtype_public_name(d.value); }, "What it is called.")
+          "name", [](const DTypeObject& d) { return dtype_public_name(d.value); }, "The name, as text.")
       .def_prop_ro(
           "itemsize", [](const DTypeObject& d) { return dtype_info(d.value).block_bytes; },
           "Bytes of an element; of a block format, of a block.")

@@ -253,7 +253,7 @@ bool contains_tensor(nb::handle object) {
   return false;
 }
 
-// Nested lists of numbers, some of which are tensors of shape (): these stay a part of what is computed.
+// Nested lists of numbers and tensors of shape (): the tensors stay connected to their computation.
 Tensor stacked(nb::handle list, const Wanted& wanted) {
   const Deeper step(" in nested lists");
   std::vector<Tensor> items;
@@ -368,7 +368,7 @@ tensor([[1, 2],
               "device: DeviceLike | None = None, copy: bool | None = None) -> Tensor"),
       R"(As `tensor`, but where the device works in host memory the array's own memory is used.
 
-A tensor of this dtype on this device is returned as it is. A write to the tensor is seen by the array. Do not write to
+A tensor of this dtype on this device is returned itself. A write to the tensor is seen by the array. Do not write to
 an array before what depends on the result was evaluated. ``copy=True`` always copies, and ``copy=False`` never does.
 
 Raises

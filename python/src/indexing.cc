@@ -50,7 +50,7 @@ Index part_argument(nb::handle part, const Tensor& x) {
   if (list || nb::ndarray_check(part)) {
     const Tensor places =
         list ? tensor_of(nb::list(part), {.device = x.device()}) : tensor_of(part, {.device = x.device()});
-    // An empty list has no integers that could say what they are.
+    // An empty list has no integers that tell its dtype.
     if (list && places.shape().elements() == 0 && is_floating(places.dtype())) return cast(places, DType::i32);
     return checked_tensor(places);
   }

@@ -82,7 +82,7 @@ Called with [..., in1_features] and [..., in2_features], it gives [..., out_feat
   fixed(bilinear, "in2_features", [](const nn::Bilinear& self) { return self.weight.shape()[2]; });
   fixed(bilinear, "out_features", [](const nn::Bilinear& self) { return self.weight.shape()[0]; });
 
-  nb::class_<nn::Identity, nn::Layer>(m, "Identity", R"(x as it is.
+  nb::class_<nn::Identity, nn::Layer>(m, "Identity", R"(Returns x unchanged.
 
 >>> gb.nn.Identity()(gb.tensor(2.0))
 tensor(2.)

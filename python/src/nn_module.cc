@@ -1,4 +1,4 @@
-// The class Module: what Python's classes derive from, and those of C++ do.
+// The class Module: the base of Python's and C++'s layers.
 #include <algorithm>
 
 #include "python/src/checked.h"
@@ -127,9 +127,9 @@ void bind_walks(nb::class_<nn::Module>& module) {
         nb::sig(fmt::format("def {}(self, recurse: bool = True) -> Iterator[Tensor]", all).c_str()), doc);
   };
   named("named_parameters", "parameters", &nn::Module::parameters,
-        "Its parameters and those of the modules inside of it, each once.");
+        "The parameters of this module and of the modules inside of it, each once.");
   named("named_buffers", "buffers", &nn::Module::buffers,
-        "Its buffers and those of the modules inside of it, each once.");
+        "The buffers of this module and of the modules inside of it, each once.");
   module.def(
       "named_modules", [](nb::handle self) { return iterator_of(named_modules(module_of(self))); },
       nb::sig("def named_modules(self) -> Iterator[tuple[str, Module]]"),
@@ -210,7 +210,7 @@ gabbro.float16
   module.def(
       "state_dict", [](const nn::Module& self) { return dict_of(self.state_dict()); },
       nb::sig("def state_dict(self) -> dict[str, Tensor]"),
-      R"(The values of parameters and persistent buffers under their names, which are those of PyTorch.
+      R"(The values of parameters and persistent buffers by name; the names are PyTorch's.
 
 >>> list(gb.nn.Linear(2, 3).state_dict())
 ['weight', 'bias']

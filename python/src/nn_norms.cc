@@ -13,7 +13,7 @@ void bind_batch_norm(nb::module_& m, const char* name, const char* input) {
   const std::string doc =
       fmt::format(R"(Each channel of [N, C, ...] with mean 0 and variance 1 (Ioffe and Szegedy 2015).
 
-In training, mean and variance are those of the batch, and update the running ones; else the running ones are used.
+In training, uses the batch's mean and variance and updates the running ones; else uses the running ones.
 
 Parameters
 ----------
@@ -26,7 +26,7 @@ affine : bool
     A trained weight and bias for each channel.
 track_running_stats : bool
 device, dtype
-    As those of `Linear`.
+    As in `Linear`.
 
 >>> gb.nn.{}(3)(gb.ones({})).shape
 {}

@@ -204,7 +204,7 @@ nb::object member_of(const ModulePointer& module, const Tensor& place) {
   return nb::none();
 }
 
-// The same for any object of the class Parameter; None where it holds its own value.
+// The owner of any object of the class Parameter; None if it holds its own value.
 nb::object owner_of(const Tensor& place) {
   const auto known = owners().find(&place);
   const nb::object module = known == owners().end() ? nb::object(nb::none()) : known->second();

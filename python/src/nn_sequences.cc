@@ -20,7 +20,7 @@ dropout : float
 bidirectional : bool
     The output holds both directions side by side.
 device, dtype
-    As those of `Linear`.
+    As in `Linear`.
 
 )";
 
@@ -86,7 +86,7 @@ kdim, vdim : int, optional
 batch_first : bool
     Inputs and outputs are [B, L, E], else [L, B, E]; or [L, E] without a batch.
 device, dtype
-    As those of `Linear`.
+    As in `Linear`.
 
 >>> x = gb.ones((1, 3, 4))
 >>> output, weights = gb.nn.MultiheadAttention(4, 2, batch_first=True)(x, x, x)

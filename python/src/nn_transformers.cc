@@ -116,7 +116,7 @@ norm_first : bool
     Normalizes what goes into a part, not what comes out.
 bias : bool
 device, dtype
-    As those of `Linear`.
+    As in `Linear`.
 
 >>> gb.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)(gb.ones((1, 3, 4))).shape
 (1, 3, 4)
@@ -126,7 +126,7 @@ device, dtype
           [](EncoderLayer& self, const Tensor& src, const OptionalTensor& src_mask, const OptionalTensor& keys,
              bool is_causal) { return self(src, masks(keys, src_mask, is_causal)); },
           nb::arg("src"), nb::arg("src_mask") = nb::none(), nb::arg("src_key_padding_mask") = nb::none(),
-          nb::arg("is_causal") = false, "The output, of the shape of `src`. Masks as those of `MultiheadAttention`.");
+          nb::arg("is_causal") = false, "The output, of the shape of `src`. Masks as in `MultiheadAttention`.");
   bind_layer<DecoderLayer>(m, "TransformerDecoderLayer",
                            R"(As `TransformerEncoderLayer`, with attention to what an encoder gave in between.
 
@@ -144,7 +144,7 @@ device, dtype
           nb::arg("tgt"), nb::arg("memory"), nb::arg("tgt_mask") = nb::none(), nb::arg("memory_mask") = nb::none(),
           nb::arg("tgt_key_padding_mask") = nb::none(), nb::arg("memory_key_padding_mask") = nb::none(),
           nb::arg("tgt_is_causal") = false, nb::arg("memory_is_causal") = false,
-          "The output, of the shape of `tgt`. Masks as those of `MultiheadAttention`.");
+          "The output, of the shape of `tgt`. Masks as in `MultiheadAttention`.");
 }
 
 }  // namespace gabbro::python

@@ -76,7 +76,7 @@ bias : bool
 padding_mode : str
     ``"zeros"``, ``"reflect"`` or ``"replicate"``.
 device, dtype
-    As those of `Linear`.
+    As in `Linear`.
 
 Raises
 ------
@@ -144,7 +144,7 @@ void bind_transposed(nb::module_& m) {
                                                   R"(What the gradient of `Conv2d` with respect to its input does.
 
 [N, in_channels, H, W] to [N, out_channels, H', W'], where H' is
-(H - 1) · stride - 2 · padding + dilation · (kernel - 1) + output_padding + 1. Arguments as those of `Conv2d`.
+(H - 1) · stride - 2 · padding + dilation · (kernel - 1) + output_padding + 1. Arguments as in `Conv2d`.
 
 >>> gb.nn.ConvTranspose2d(2, 3, 2, stride=2)(gb.ones((1, 2, 4, 4))).shape
 (1, 3, 8, 8)
@@ -185,7 +185,7 @@ template <class P>
 void bind_pool(nb::module_& m, const char* name, const char* example) {
   const bool mean = std::string_view(name).starts_with("Avg");
   const std::string doc = fmt::format(
-      "The {} of each window of [N, C, ...]. Arguments as those of `gabbro.{}`.\n\n>>> "
+      "The {} of each window of [N, C, ...]. Arguments as in `gabbro.{}`.\n\n>>> "
       "gb.nn.{}(2)(gb.ones({})).shape[-1]\n2\n",
       mean ? "mean" : "largest element", std::string(mean ? "avg" : "max") + "_pool" + std::string(name).substr(7),
       name, example);

@@ -155,7 +155,7 @@ void rebind(const char* op, nb::handle object, const Tensor& value) {
                     dtype_public_name(target.dtype()), target.shape().to_string());
   }
   if (has_relatives(target)) return write_to_relatives(op, target, value);
-  // A step of an optimizer leaves parameters what they are, with the gradients that they have.
+  // A step of an optimizer keeps parameters as parameters, with their gradients.
   const Tensor before = target;
   target = value;
   if (!leaf) return;

@@ -128,7 +128,7 @@ device : str or Device, optional
 Raises
 ------
 TypeError
-    For what is no dtype.
+    If an argument is not a dtype.
 ValueError
     For block formats.
 

@@ -201,7 +201,7 @@ tensor([[0., 1.]])
 Returns
 -------
 y, running_mean, running_var : tuple of Tensor
-    The running moments, moved toward those of the batch by `momentum` (the variance as ``var`` with correction 1).
+    The running moments, moved toward the batch's by `momentum` (the variance as ``var`` with correction 1).
 
 >>> y, mean, var = gb.batch_norm_training(gb.tensor([[1.0], [3.0]]), gb.zeros(1), gb.ones(1), momentum=0.5, eps=0.0)
 >>> y.tolist(), mean.tolist(), var.tolist()

@@ -208,7 +208,7 @@ tensor([0., 3.])
   m.def("index_add", index_add, nb::arg("x"), nb::arg("indices"), nb::arg("values"),
         R"(`x` [R, ...] with the rows of `values` [K, ...] added to its rows `indices` [K].
 
-Dtypes, order and errors are those of `scatter_add`.
+Dtypes, order and errors are as in `scatter_add`.
 
 >>> gb.index_add(gb.tensor([[0.0], [0.0]]), gb.tensor([1]), gb.tensor([[2.0]]))
 tensor([[0.],

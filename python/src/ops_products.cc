@@ -124,7 +124,7 @@ axes : int, or two sequences of int
 Returns
 -------
 Tensor
-    The other axes of `a`, then those of `b`; in the dtype in which both meet.
+    The other axes of `a`, then the other axes of `b`; in the promoted dtype of both.
 
 Raises
 ------

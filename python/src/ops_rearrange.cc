@@ -97,7 +97,7 @@ void bind_rearranging(nb::module_& m, TensorClass& tensor) {
       .def("tile", tiled, nb::arg("repetitions"), "As `gabbro.tile`.")
       .def("roll", rolled, nb::arg("shift"), nb::arg("axis") = nb::none(), "As `gabbro.roll`.")
       .def("flip", flipped, nb::arg("axis") = nb::none(), "As `gabbro.flip`.");
-  m.def("concat", joined, nb::arg("arrays"), nb::arg("axis") = 0, R"(Tensors one after the other along an axis.
+  m.def("concat", joined, nb::arg("arrays"), nb::arg("axis") = 0, R"(Concatenates tensors along an axis.
 
 Parameters
 ----------
@@ -119,7 +119,7 @@ ValueError
 >>> gb.concat([gb.tensor([1, 2]), gb.tensor([3])])
 tensor([1, 2, 3])
 )");
-  m.def("stack", stack, nb::arg("arrays"), nb::arg("axis") = 0, R"(Tensors one after the other along a new axis.
+  m.def("stack", stack, nb::arg("arrays"), nb::arg("axis") = 0, R"(Stacks tensors along a new axis.
 
 Parameters
 ----------

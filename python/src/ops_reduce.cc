@@ -118,12 +118,10 @@ void bind_reductions(nb::module_& m, TensorClass& tensor) {
   summation(scope, "prod", prod,
             {"The product over axes; of nothing 1. Integers wrap around at 64 bits.", "tensor([ 2., 15.])", kSum});
   reduction(scope, "mean", mean, {"The mean over axes; of nothing NaN.", "tensor([1.5, 4. ])", kFraction});
-  reduction(
-      scope, "max", max,
-      {"The largest element over axes; a NaN where there is one. Of nothing: refused.", "tensor([2., 5.])", kOwn});
-  reduction(
-      scope, "min", min,
-      {"The smallest element over axes; a NaN where there is one. Of nothing: refused.", "tensor([1., 3.])", kOwn});
+  reduction(scope, "max", max,
+            {"The largest element over axes; NaN if one is NaN. Refuses empty axes.", "tensor([2., 5.])", kOwn});
+  reduction(scope, "min", min,
+            {"The smallest element over axes; NaN if one is NaN. Refuses empty axes.", "tensor([1., 3.])", kOwn});
   reduction(scope, "logsumexp", logsumexp,
             {"log(sum(exp(x))) over axes, without overflow; of nothing -infinity.", "tensor([2.3132617, 5.126928 ])",
              kFraction});

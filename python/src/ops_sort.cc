@@ -66,7 +66,7 @@ ValueError
 tensor([1, 2, 3])
 )");
   m.def("argsort", places, nb::arg("x"), nb::arg("axis") = -1, nb::arg("descending") = false, nb::arg("stable") = true,
-        R"(Where the elements of `sort` come from: int32, of the shape of `x`. Arguments and errors are those of `sort`.
+        R"(The indices that sort `x`: int32, of the shape of `x`. Arguments and errors are as in `sort`.
 
 >>> gb.argsort(gb.tensor([3, 1, 2]))
 tensor([1, 2, 0])

@@ -407,7 +407,7 @@ x : Tensor
 indices_or_sections : int or sequence of int, optional
     How many parts of equal length; or where all but the first begin.
 split_size_or_sections : int or sequence of int, optional
-    The length of the parts, of which the last may be shorter; or their lengths.
+    The length of each part (the last may be shorter), or the lengths of all.
 axis : int
     From -ndim to ndim - 1.
 

@@ -120,7 +120,7 @@ PendingWork& work() {
   return pending;
 }
 
-// Planning records ops, too, without the GIL: these are no work of the user's.
+// Planning records ops, too, without the GIL: they are not the user's work.
 constexpr Observer kObserver = {
     .recorded =
         [](const std::shared_ptr<Node>& node, std::span<const Tensor> outputs) {

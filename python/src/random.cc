@@ -59,7 +59,7 @@ bool holds(DType dtype, int64_t low, int64_t high) {
   }
 }
 
-// The same numbers for modules: their initial values and dropout. Compiled functions get new ones in each call, too.
+// Random numbers of modules: initial values and dropout. Compiled functions get new ones in each call, too.
 class ModuleGenerator : public nn::Generator {
  public:
   Tensor next_key(const std::shared_ptr<Device>& device) override {

@@ -78,7 +78,7 @@ thread_local std::vector<std::weak_ptr<TensorState>> left;
 void eval_all(const nb::args& objects) {
   std::vector<Tensor> tensors;
   collect(objects, tensors);
-  // Those of each device together.
+  // Evaluates the tensors of each device together.
   while (!tensors.empty()) {
     const std::shared_ptr<Device> device = tensors.front().device();
     const auto others = std::ranges::stable_partition(tensors, [&](const Tensor& x) { return x.device() == device; });

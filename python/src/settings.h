@@ -25,7 +25,7 @@ void setting(Class& layer, const char* name, Value (*get)(const typename Class::
   });
 }
 
-// The same where Python reads another type than it writes.
+// As above, for a member that Python reads with another type than it writes.
 template <class Written, class Class, class Read>
 void setting_of(Class& layer, const char* name, Read (*get)(const typename Class::Type&),
                 void (*set)(typename Class::Type&, Written)) {
@@ -50,7 +50,7 @@ void option(Class& layer, const char* name, Value Options::*member) {
       });
 }
 
-// The same of a member that is a list of numbers: one for all axes, or one for each.
+// As above, for a member that is a list of numbers: one for all axes, or one for each.
 template <class Class, class Options>
 void numbers_option(Class& layer, const char* name, std::vector<int64_t> Options::*member, bool one_is_int = true) {
   using L = typename Class::Type;

@@ -1,4 +1,4 @@
-// The class Tensor: what it is, its conversions to Python's numbers, how it prints.
+// The class Tensor: its attributes, its conversions to Python's numbers, its text.
 
 #include "python/src/bind.h"
 #include "python/src/pending.h"

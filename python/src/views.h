@@ -1,4 +1,4 @@
-// Views as Python's objects: a write through a tensor is seen by what it is a view of and by all views, as in PyTorch.
+// Views as Python objects: a write through a tensor changes its base and all views, as in PyTorch.
 // Tensors themselves do not change: the objects get new values.
 #pragma once
 

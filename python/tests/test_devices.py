@@ -1,6 +1,6 @@
-"""Devices: what is known of them, their memory, their tuning, and what is said where there is none.
+"""Devices: their facts, memory and tuning, and the message without a device.
 
-The functions of `gabbro.backend.rocm` are those of a class that serves every backend. They are tested on the simulator,
+A class that serves every backend has the functions of `gabbro.backend.rocm`. They are tested on the simulator,
 which runs the same host side as a card, and with rocm's own names for the errors; on a machine with a card also there.
 """
 

@@ -1,4 +1,4 @@
-"""gabbro.llm.load_encoder: encoders of the fixtures, whose vectors and scores are those of transformers."""
+"""gabbro.llm.load_encoder: vectors and scores of the fixtures' encoders against transformers."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""gabbro.llm: models of the fixtures, whose logits are those of transformers."""
+"""gabbro.llm: logits of the fixtures' models against transformers."""
 
 import json
 import os

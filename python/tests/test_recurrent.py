@@ -1,5 +1,5 @@
-"""Recurrent layers as one op: values against NumPy in f64, gradients of the kernel (f32) against those of the
-composition (f64)."""
+"""Recurrent layers as one op: values against NumPy in f64, gradients of the kernel (f32) against the
+composition's (f64)."""
 
 import numpy as np
 import pytest

@@ -119,7 +119,7 @@ def test_special_points(name, dtype):
             expected = EXPECTED[key]
             assert actual.shape == expected.shape
             absolute = case.absolute if single else 1e-12 * (case.absolute > 0)
-            if expected.ndim > 1:  # rows, the elements of which are sums of terms of one size
+            if expected.ndim > 1:  # elements of a row are sums of terms of one size
                 finite = np.where(np.isfinite(expected), np.abs(expected), 0)
                 absolute = absolute * np.maximum(1, finite.max(-1, keepdims=True))
             same = np.isclose(actual, expected, 1e-5 if single else 1e-10, absolute + 1e-43, equal_nan=True)

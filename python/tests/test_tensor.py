@@ -1,4 +1,4 @@
-"""Tensors as Python objects: what they are made of, what they become, how they print."""
+"""Tensors as Python objects: construction, conversions, text."""
 
 import copy
 import pickle

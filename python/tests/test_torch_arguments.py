@@ -101,7 +101,7 @@ def test_settings_that_cannot_be_changed_are_named():
     with pytest.raises(AttributeError, match="in_features"):
         nn.Linear(2, 3).in_features = 4
     layer = nn.Linear(2, 3)
-    layer.in_features = 2  # what it is
+    layer.in_features = 2  # its value already
     with pytest.raises(AttributeError, match="padding"):
         nn.Conv1d(1, 1, 3, padding_mode="reflect").padding = 1
     with pytest.raises(AttributeError, match="num_layers"):

@@ -47,7 +47,7 @@ class Program:
         self.say = say
         self.dtype = self.random.choice(DTYPES)
         self.pairs: list[tuple[Any, np.ndarray]] = []
-        self.memory: list[tuple[np.ndarray, np.ndarray]] = []  # arrays that tensors share, and what they have to hold
+        self.memory: list[tuple[np.ndarray, np.ndarray]] = []  # arrays that tensors share, and their expected values
         self.compiled = {f.__name__: gb.compile(f) for f in (plus_one, add_in_place, write_in_place)}
 
     def run(self) -> None:

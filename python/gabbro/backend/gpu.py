@@ -45,7 +45,7 @@ class TuningCache:
         self.device.set_tuning(file=fspath(path))
 
     def clear(self) -> None:
-        """Forgets what is known, and the counts. The file stays as it is."""
+        """Clears the measured speeds and the counts. The file is unchanged."""
         self.device.clear_tuning()
 
     def get_stats(self) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class GpuBackend:
     def get_tuning_cache(self) -> TuningCache:
         """What the current device knows of the speed of its kernels and libraries, and whether it measures more.
 
-        One device has one; it is no copy.
+        Each device has one cache; this object refers to it.
         """
         return TuningCache(self._device())
 

@@ -62,7 +62,7 @@ def parser() -> Parser:
 
 
 def chosen(options: argparse.Namespace, size: str) -> list[tuple[Case, str]]:
-    """The cases and dtypes that were asked for. Raises ValueError where there is none."""
+    """The requested cases and dtypes. Raises ValueError if there is none."""
     groups = _cases.groups() if options.all or not options.groups else options.groups
     rows = [
         (case, dtype)
@@ -172,7 +172,7 @@ def main(arguments: list[str] | None = None) -> int:
     Parameters
     ----------
     arguments : list of str, optional
-        Without it, those of the command line.
+        The default is the command line.
     """
     p = parser()
     options = p.parse_args(arguments)

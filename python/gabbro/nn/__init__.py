@@ -1,4 +1,4 @@
-"""Layers, and what they are put together with: as torch.nn has them.
+"""Layers, containers, losses and initial values, with the names of torch.nn.
 
 >>> class Net(gb.nn.Module):
 ...     def __init__(self):

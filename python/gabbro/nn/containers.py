@@ -10,7 +10,7 @@ from .._core import Module, Tensor, TransformerDecoderLayer, TransformerEncoderL
 
 
 class Sequential(Module):
-    """Modules one after another: each gets what the one before gave.
+    """Modules in sequence: each takes the output of the one before.
 
     >>> model = gb.nn.Sequential(gb.nn.Linear(3, 4), gb.nn.ReLU(), gb.nn.Linear(4, 2))
     >>> model(gb.ones((5, 3))).shape, len(model)
@@ -127,7 +127,7 @@ class ModuleDict(Module):
 
 
 class TransformerEncoder(Module):
-    """Layers like the given one, which begin with its values, one after another.
+    """A stack of copies of the given layer, which begin with its values.
 
     >>> layer = gb.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True)
     >>> gb.nn.TransformerEncoder(layer, 2)(gb.ones((1, 3, 4))).shape
@@ -161,7 +161,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Layers like the given one, which begin with its values, one after another.
+    """A stack of copies of the given layer, which begin with its values.
 
     >>> layer = gb.nn.TransformerDecoderLayer(4, 2, 8)
     >>> gb.nn.TransformerDecoder(layer, 2)(gb.ones((3, 1, 4)), gb.ones((5, 1, 4))).shape

@@ -21,7 +21,7 @@ def _base(kind: type[Module]) -> type[Module]:
 
 
 def _settings(module: Module) -> dict[str, Any]:
-    """The constructor's arguments as they are now: some may have been changed since."""
+    """The current values of the constructor's arguments: some may have been changed since."""
     names: set[str] = getattr(module, "_arguments", dict)().keys() - {"device", "dtype"}
     values = {name: getattr(module, name) for name in names if hasattr(module, name)}
     return {name: value for name, value in values.items() if not isinstance(value, (Tensor, Module))}

@@ -355,7 +355,7 @@ class SequentialLR(LRScheduler):
         self._last_lr = scheduler.get_last_lr()
 
     def state_dict(self) -> dict[str, Any]:
-        """The state, with those of the schedulers."""
+        """The state, with the states of the schedulers."""
         hidden = ("schedulers", "milestones", "_schedulers")
         state = {name: value for name, value in super().state_dict().items() if name not in hidden}
         return state | {"_schedulers": [scheduler.state_dict() for scheduler in self._schedulers]}

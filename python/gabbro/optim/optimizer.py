@@ -37,8 +37,8 @@ class Optimizer:
     Parameters
     ----------
     params : iterable of Tensor, or of dict
-        A dict is a separate group: ``{"params": [...], "lr": 0.1, "betas": (0.5, 0.9)}``. Numbers that it does not have
-        are those of `options`.
+        A dict is a separate group: ``{"params": [...], "lr": 0.1, "betas": (0.5, 0.9)}``. Missing numbers
+        are taken from `options`.
     options : dict
         The optimizer's numbers, under PyTorch's names.
 

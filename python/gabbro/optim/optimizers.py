@@ -26,7 +26,7 @@ def speed_options(name: str, foreach: Any, fused: Any, differentiable: Any) -> N
 class SGD(Optimizer):
     """Gradient descent: b = momentum · b + (1 - dampening) · g; p -= lr · b, or lr · (g + momentum · b) with Nesterov.
 
-    Parameters as those of `Optimizer`, and the numbers of the formula; weight_decay · p is added to the gradient. With
+    Parameters as in `Optimizer`, and the numbers of the formula; weight_decay · p is added to the gradient. With
     `maximize` all optimizers go the other way.
 
     >>> weight = gb.nn.Parameter(gb.tensor([1.0]))

@@ -12,7 +12,7 @@ Rate = Callable[[float, int], float]
 
 
 class LRScheduler:
-    """Sets the rates of an optimizer's groups: at once those of step 0, and with each `step` the next.
+    """Sets the rates of an optimizer's groups: immediately for step 0, and with each `step` for the next.
 
     Parameters
     ----------

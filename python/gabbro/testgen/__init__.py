@@ -45,7 +45,7 @@ class Pack:
     checks: list[str]
 
     def run(self, device: str = "auto") -> dict[str, Any]:
-        """Runs the tests; the document has `results`, `versions` and `machine`. A failed test is no exception."""
+        """Runs the tests; the document has `results`, `versions` and `machine`. A failed test does not raise."""
         words = [str(self.folder), "--run", "--devices", device, "--python", sys.executable]
         return _ask(words, fine=(0, 1))
 

@@ -202,7 +202,7 @@ def scale_epsilon(model: Any) -> None:
 
 
 def swap_rows(model: Any) -> None:
-    """The first two rows of the first matrix that is no embedding are exchanged."""
+    """Exchanges the first two rows of the first matrix that is not an embedding."""
     for module in model.modules():
         if isinstance(module, torch.nn.Linear) and module.weight.shape[0] > 1:
             module.weight.data[[0, 1]] = module.weight.data[[1, 0]]

@@ -5,7 +5,7 @@
 Where FILE is missing (or with --force) it is written: for seeded ids the output of the embeddings, of every layer and
 of the model, in f64 with the weights of the folder, and the limit of each. Else `gabbro logits --trace` of the folder
 is compared with it, which needs Python alone. Exit codes: 0 written, or all within the limits; 1 a block exceeds its
-limit; 2 a folder or a file that is not what it has to be; 3 torch is missing for writing.
+limit; 2 a folder or a file of another kind; 3 torch is missing for writing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LARGEST_ARRAY = 1 << 31  # bytes of a traced output
 
 
 class Bad(Exception):
-    """Input that is not what it has to be: exit code 2."""
+    """Invalid input: exit code 2."""
 
 
 def read_npy(path: pathlib.Path) -> tuple[tuple[int, ...], array.array[float]]:

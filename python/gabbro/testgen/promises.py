@@ -60,7 +60,7 @@ def is_about(row: dict[str, str], test: str) -> bool:
 
 
 def stale_rows(pack: pathlib.Path, options: Any) -> list[str]:
-    """Lines about rows of a pack of which no test fails in f64."""
+    """Lines about rows of a pack whose tests all pass in f64."""
     rows = rows_of(pack)
     if not rows:
         return []

@@ -100,7 +100,7 @@ def find_packs(folders: list[str]) -> list[pathlib.Path]:
 
 
 def run_pytest(pack: pathlib.Path, words: list[str], plugins: list[Any]) -> tuple[list[Result], str]:
-    """Runs pytest in the pack's folder; its results, and how pytest ended where that is no outcome of a test."""
+    """Runs pytest in the pack's folder; its results, and the error of pytest itself, if any."""
     import pytest
 
     os.chdir(pack)

@@ -40,7 +40,7 @@ def outcome(status: str, lines: list[str] | tuple[str, ...] = ()) -> Outcome:
 
 
 def wrong_if(lines: list[str]) -> Outcome:
-    """ "wrong" with the first of the lines, "ok" where there is none."""
+    """ "wrong" with the first lines, "ok" without any."""
     more = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
     return outcome("wrong" if lines else "ok", lines[:SHOWN] + more)
 
@@ -195,7 +195,7 @@ def run(pack: pathlib.Path, machine_files: list[str], limit: float) -> Outcome:
     options.plugins = [Keep(machine_files)]
     [(_, results)] = runner.run_packs([pack], options)
     bad = [r for r in results if r["status"] in ("failed", "crashed", "timeout")]
-    # That the machine is slow, or torch cannot compile on it, is no fault of a pack; that a test cannot run is one.
+    # A slow machine, or one on which torch cannot compile, is not the pack's fault; a test that cannot run is.
     about_machine = [r for r in bad if runner.is_of_check(r["test"], OF_MACHINE) and "AssertionError" in r["reason"]]
     missing = sorted({name for r in bad for pair in LIBRARY.findall(r["reason"]) for name in pair if name})
     if missing:

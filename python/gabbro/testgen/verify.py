@@ -3,7 +3,7 @@
     verify.py PACK... [--mutate] [--journal FILE] [--seconds S] [--force] [--rendered FILE] [--device NAME] [--json]
 
 types is mypy --strict, collect is pytest --collect-only, run is a run on the CPU in f32. rows are exceptions and known
-faults: an exception is stale where the model does what it is excused from, in f64 on the CPU; a known fault is stale
+faults: an exception is stale if the model passes the excused check in f64 on the CPU; a known fault is stale
 after its day, and where its tests pass on a machine that it is about. A tool that is missing is one line, and its
 stages are "not checked". FILE of --journal has a line for each pack, and packs that it has are not checked again until
 they, or the versions that check them, change (or --force is given). No pack starts after S seconds.

@@ -66,7 +66,7 @@ def movement(exact: np.ndarray, moved: list[np.ndarray]) -> np.ndarray:
 
 
 def errors_of_neighbors(program: Program, count: int) -> list[list[np.ndarray]]:
-    """PyTorch's errors for inputs whose floats are moved by one bit: what they are at the inputs is one sample."""
+    """PyTorch's errors for inputs whose floats are moved by one bit: the errors at the inputs are one sample."""
     from .torch_side import Run, dtype_name, to_torch
 
     generator = np.random.default_rng(0)
@@ -90,7 +90,7 @@ def errors_of_neighbors(program: Program, count: int) -> list[list[np.ndarray]]:
 
 
 def reference_of(program: Program, effort: Effort = FEW, run: Any = None) -> Reference:
-    """`run`: the program's in its dtypes, where there is one."""
+    """`run`: the program's run in its own dtypes, if any."""
     from .torch_side import Run, dtype_name
 
     run = Run(program) if run is None else run

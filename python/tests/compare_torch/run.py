@@ -183,7 +183,7 @@ def note(report: dict[str, Any], options: argparse.Namespace) -> None:
 
 
 def summary(reports: list[dict[str, Any]], shown: int) -> None:
-    """Differences by what they have in common, one script of each."""
+    """Groups differences by cause, with one script for each group."""
     kinds = collections.defaultdict(list)
     for report in reports:
         kinds[report["signature"]].append(report)

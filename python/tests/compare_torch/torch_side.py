@@ -53,7 +53,7 @@ class Rounded(torch.autograd.Function):
 
 
 class Run:
-    """One run of a program: with `dtypes` (those of its calls) in float64, and with `noise` (a seed) perturbed."""
+    """One run of a program: in float64 with `dtypes` (the dtypes of its calls), and perturbed with `noise` (a seed)."""
 
     def __init__(self, program: Program, dtypes: list[str] | None = None, noise: int | None = None):
         self.program, self.dtypes, self.exact = program, dtypes, dtypes is not None

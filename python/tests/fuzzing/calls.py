@@ -1,6 +1,6 @@
 """What is called: functions, methods, modules, optimizers, indexing, exchange, transformations, devices.
 
-Each generator of `SCENES` yields what it is about to do as a line of text, does it, and yields the next.
+Each generator of `SCENES` yields the next action as a line of text, runs it, and yields the one after it.
 """
 
 from __future__ import annotations

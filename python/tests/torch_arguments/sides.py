@@ -92,7 +92,7 @@ def stored(array: np.ndarray) -> Any:
 
 
 def difference(ours: Outcome, theirs: Outcome, tolerance: float = 3e-5) -> str | None:
-    """None where they agree, or where Gabbro refuses what it is asked for, or PyTorch does."""
+    """None if the results agree, or if Gabbro or PyTorch refuses the arguments."""
     if "refused" in theirs:
         return None if "error" in ours else "it is taken"
     if "error" in ours or "error" in theirs:
