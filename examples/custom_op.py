@@ -1,4 +1,4 @@
-"""An op of one's own, put together from those of Gabbro: with its gradient, and fused where it runs.
+"""A custom op composed of Gabbro's ops: with its gradient, and fused if the device supports it.
 
 python examples/custom_op.py
 """

@@ -5,8 +5,7 @@
 
 Prints one line per finding, `file:line: "words": use ...`, and exits 1 when there is one. docs/words.md has the terms.
 A comment or message is a sentence with its subject first, or a noun phrase: SENTENCES and BEGINNINGS list what it is not.
-Files that do not follow the rule of sentences yet are in tools/sentences_to_rewrite.txt, which only gets shorter. Checks the
-whole tree, or the named files and folders. Fixtures, which other programs wrote, are not checked.
+Checks the whole tree, or the named files and folders. Fixtures, which other programs wrote, are not checked.
 """
 import argparse
 import pathlib
@@ -23,9 +22,6 @@ PAGES = {".md"}
 FIXTURES = re.compile(r"^tests/(data/|fuzz/corpus/|.*/fixtures/)|^LICENSE$|/requirements\.txt$|array_api_skips\.txt$|\.json$")
 # The linter, its test, and the glossary name the words that they refuse.
 NAMES_THE_WORDS = {"tools/lint_language.py", "tests/lint/lint_language_test.py"}
-# Files with sentences to rewrite, one a line. None is in one of the folders.
-TO_REWRITE = "tools/sentences_to_rewrite.txt"
-REWRITTEN = ("include/", "kernels/linear/", "src/models/weights/", "src/engine/", "src/server/", "docs/guides/")
 JOURNAL = re.compile(r"^docs/journal/")
 
 # A phrase of comments, messages and documents, and the standard term. Ordinary uses are left out of each pattern.
@@ -174,25 +170,14 @@ def files_of(root, names):
 def lint(root, names=None):
     """All findings as (file, line, what). `names` are files and folders below `root`; None: the whole tree."""
     findings = []
-    to_rewrite = (root / TO_REWRITE).read_text(encoding="utf-8").split() if (root / TO_REWRITE).is_file() else []
-    checked = set()
     for file, path in files_of(root, names):
         try:
             text = file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue  # tools/lint_layers.py reports it
         lint_file(path, text, lambda *finding: findings.append(finding))
-        if JOURNAL.match(path):
-            continue
-        sentences = []
-        lint_sentences(path, text.split("\n"), lambda *finding: sentences.append(finding))
-        checked.add(path)
-        if path not in to_rewrite or path.startswith(REWRITTEN):
-            findings += sentences
-        elif not sentences:
-            findings.append((path, 1, f"has no sentences to rewrite: take it off {TO_REWRITE}"))
-    if names is None:
-        findings += [(TO_REWRITE, 1, f"{path} is not checked: take it off the list") for path in to_rewrite if path not in checked]
+        if not JOURNAL.match(path):
+            lint_sentences(path, text.split("\n"), lambda *finding: findings.append(finding))
     return findings
 
 

@@ -2,8 +2,8 @@
 
     tests/cli/changed_files.py [--rounds 100] [--seed N]
 
-Each round is an error that names the file, in one line, or the right answer: that of the file as it was, or as it is
-since. No signal, no result under its final name after an error, nothing left behind but a conversion that can go on."""
+Each round ends with one line of error that names the file, or with the right answer for the old or the new file. There is
+no signal, no result under its final name after an error, and no file left but a conversion that can be resumed."""
 import argparse
 import json
 import os

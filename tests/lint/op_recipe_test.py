@@ -152,7 +152,7 @@ class Build:
 
     def compile(self, sources, target, precompiled=True):
         """Objects of these sources, with the options that `target` is compiled with, but as fast as can be. `precompiled`:
-        with its precompiled headers, which are those of this tree."""
+        with its precompiled headers, made from this tree."""
         known = next(entry for entry in self.commands if f"/{target}.dir/" in entry["command"])
         words = shlex.split(known["command"])
         options = words[:words.index("-o")]

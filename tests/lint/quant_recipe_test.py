@@ -54,7 +54,7 @@ constinit const QuantFormat decoders::qx7 = {.dequantize = dequantize};
 SCRIPT = "tests/reference/make_quant_fixtures.py"
 FIXTURES = ["tests/data/formats/quant/qx7.blocks", "tests/data/formats/quant/qx7.f32"]
 
-# Sources that are made from the table, and their tests: those of the formats, and of `linear` on the CPU.
+# Sources that are made from the table, and their tests: of the formats, and of `linear` on the CPU.
 FORMATS = [SOURCE, "src/formats/quant/quant.cc", "src/formats/quant/finite.cc", "src/formats/quant/random_blocks.cc",
            "src/formats/gguf/ggml_type.cc", "src/formats/file_type.cc", "src/formats/quant/quant_test.cc",
            "src/formats/quant/random_blocks_test.cc", "src/formats/file_type_test.cc"]

@@ -62,7 +62,7 @@ Moments moments(const Tensor& x) {
 
 TEST(Initializers, HaveTheMomentsOfTheirFormulas) {
   const Factory make{.device = device()};
-  const Shape shape{96, 64};  // 6144 numbers: a mean is off by 1/√6144 deviations, five of which are 0.064
+  const Shape shape{96, 64};  // 6144 numbers: the mean's deviation is 1/√6144; five times it is 0.064
   const auto expect = [&](const Tensor& x, double mean, double deviation) {
     const Moments m = moments(x);
     EXPECT_NEAR(m.mean, mean, 0.064 * deviation);
@@ -316,7 +316,7 @@ std::shared_ptr<Sequential> small_model() {
       dense(6, 2)});
 }
 
-// No plan is made for them: those of uniform() and iota() are new, since no other test has these shapes.
+// No plan is made for them. Plans of uniform() and iota() would be new: no other test has these shapes.
 TEST(InitialValues, AreNotComputedWhereTheyAreReplaced) {
   const Tensor weight = full(device(), Shape{1013, 7}, 2, DType::f32),
                bias = full(device(), Shape{1013}, 3, DType::f32);

@@ -137,7 +137,7 @@ def test_rows():
 def write_figures(ggml, ours, origin):
     rows, importance = test_rows()
     lines = [f"# Errors of ggml's quantizers ({origin}): format, without importance, with importance.",
-             "# Written by tests/reference/compare_quantizers.py, which says what they are, for encode_test.cc."]
+             "# Written by tests/reference/compare_quantizers.py, which defines them, for encode_test.cc."]
     for kind in ours.formats():
         if not kind.has_encoder:
             continue
