@@ -23,8 +23,7 @@ namespace fs = std::filesystem;
 
 void write_files(const fs::path& folder) {
   for (const testgen::EmbeddedFile& file : testgen::embedded_files()) {
-    const bool shared = file.name == "templates/machine.py";
-    if (!file.name.starts_with("run/") && !shared) continue;
+    if (!file.name.starts_with("run/")) continue;
     const fs::path path = folder / fs::path(file.name).filename();
     std::ofstream out(path, std::ios::binary);
     out << file.text;

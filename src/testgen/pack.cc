@@ -12,8 +12,8 @@
 namespace gabbro::testgen {
 namespace {
 
-constexpr const char* kPlainFiles[] = {"choices.py", "conftest.py",  "helpers.py", "known.py",      "locate.py",
-                                       "machine.py", "reproduce.py", "support.py", "pyproject.toml"};
+constexpr const char* kPlainFiles[] = {"choices.py", "conftest.py",  "helpers.py", "known.py",
+                                       "locate.py",  "reproduce.py", "support.py", "pyproject.toml"};
 constexpr const char* kTestFiles[] = {"test_detect.py",   "test_probe.py",    "test_layers.py", "test_properties.py",
                                       "test_generate.py", "test_training.py", "test_memory.py", "test_speed.py",
                                       "test_devices.py",  "test_parity.py"};
@@ -210,6 +210,7 @@ Pack make_pack(const Source& source, const PackOptions& options) {
   const Json values = values_of(pack, model, options);
   add_configs(pack, source, options);
   for (const char* name : kPlainFiles) pack.files[name] = embedded_file(std::string("templates/") + name);
+  pack.files["machine.py"] = embedded_file("run/machine.py");
   for (const char* name : {"case.py", "endpoint.py", "README.md"}) {
     pack.files[name] = add_imports(render(std::string(name) + ".jinja", values));
   }

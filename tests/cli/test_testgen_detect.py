@@ -12,7 +12,7 @@ import sys
 import support
 from support import TestCase
 
-MACHINE = support.ROOT / "src" / "testgen" / "templates" / "machine.py"
+MACHINE = support.ROOT / "python" / "gabbro" / "testgen" / "machine.py"
 sys.path.insert(0, str(MACHINE.parent))
 sys.dont_write_bytecode = True
 import machine  # noqa: E402

@@ -44,7 +44,7 @@ class ScheduleRequests {
 // alone. Returns the calls of step() until the end; `most_steps`: the sum of the requests' steps.
 int64_t run_schedule(GenerationLoop& loop, unsigned seed, ScheduleRequests& requests, int64_t* most_steps = nullptr);
 
-// The number of schedules to run: $GABBRO_SCHEDULES, or `usual`. 10,000 take a few minutes.
+// The number of schedules to run: $GABBRO_SCHEDULES, or `usual`. 10,000 take one to three minutes.
 int schedule_count(int usual);
 
 }  // namespace gabbro::test

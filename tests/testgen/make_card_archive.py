@@ -132,9 +132,8 @@ def copy(folder):
     for name in ("sweep_cards", "sweep_report", "sweep_types", "measure_mutants", "measure_bisect", "measure_variants",
                  "measure_checks"):
         shutil.copy(ROOT / "tests" / "testgen" / f"{name}.py", folder / "tests" / "testgen")
-    for name in ("runner", "faults", "report"):
+    for name in ("runner", "faults", "machine", "report"):
         shutil.copy(ROOT / "python" / "gabbro" / "testgen" / f"{name}.py", folder / "python" / "gabbro" / "testgen")
-    shutil.copy(ROOT / "src" / "testgen" / "templates" / "machine.py", folder / "python" / "gabbro" / "testgen")
     for name, words in RUNS.items():
         (folder / name).write_text(HEAD + words.replace("FAMILIES", " ".join(FAULTS)))
 

@@ -1,4 +1,6 @@
-"""Tests of Hugging Face models on the user's own device: what `gabbro testgen` does, from Python.
+"""Tests of Hugging Face models on the user's own device, as with `gabbro testgen`.
+
+The program `gabbro` writes the tests; this package runs them.
 
 >>> from gabbro import testgen
 >>> pack = testgen.generate("llama", "tests")  # doctest: +SKIP
@@ -27,12 +29,18 @@ def _program() -> str:
     return found
 
 
-def _ask(words: list[str], fine: tuple[int, ...] = (0,)) -> dict[str, Any]:
-    """The document of `gabbro testgen WORDS --json`."""
-    done = subprocess.run([_program(), "testgen", *words, "--json"], capture_output=True, text=True, check=False)
+def _document_of(command: list[str], fine: tuple[int, ...]) -> dict[str, Any]:
+    """The JSON document that a command prints. Raises RuntimeError for another exit code than `fine`."""
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, check=False)
     if done.returncode not in fine:
-        raise RuntimeError(done.stderr.strip() or f"gabbro testgen ended with code {done.returncode}")
+        raise RuntimeError(done.stderr.strip() or f"{pathlib.Path(command[0]).name} ended with code {done.returncode}")
     return dict(json.loads(done.stdout))
+
+
+def _run_script(name: str, words: list[str]) -> dict[str, Any]:
+    """The document of a script of this package. It has a separate process, in which no device is in use yet."""
+    script = pathlib.Path(__file__).resolve().parent / name
+    return _document_of([sys.executable, "-B", str(script), *words], fine=(0, 1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,8 +54,7 @@ class Pack:
 
     def run(self, device: str = "auto") -> dict[str, Any]:
         """Runs the tests; the document has `results`, `versions` and `machine`. A failed test does not raise."""
-        words = [str(self.folder), "--run", "--devices", device, "--python", sys.executable]
-        return _ask(words, fine=(0, 1))
+        return _run_script("runner.py", [str(self.folder), "--device", device])
 
 
 def generate(
@@ -57,10 +64,10 @@ def generate(
     words = [model, "-o", os.fspath(out), "--size", size]
     words += ["--task", task] if task else []
     words += ["--force"] if force else []
-    made = _ask(words)["types"][0]
+    made = _document_of([_program(), "testgen", *words], fine=(0,))["types"][0]
     return Pack(pathlib.Path(made["folder"]), made["type"], made["class"], made["checks"])
 
 
 def detect(run_model: bool = False) -> dict[str, Any]:
     """Verdict ("rocm", "cuda", "cpu"), reason, cards and contradictions of this machine."""
-    return _ask(["--detect", "--python", sys.executable] + (["--run-model"] if run_model else []), fine=(0, 1))
+    return _run_script("detect.py", ["--run-model"] if run_model else [])

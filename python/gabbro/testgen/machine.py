@@ -2,8 +2,8 @@
 
     python machine.py [--json]
 
-Three sources are compared: the kernel (/sys and /dev), the variables that hide devices, by the rules of the runtimes that
-read them, and torch, asked in a child process. Cards are joined by their PCI address.
+Three sources are compared: the kernel (/sys and /dev), the variables that hide devices, by the rules of the runtimes
+that read them, and torch, asked in a child process. Cards are joined by their PCI address.
 """
 
 from __future__ import annotations
