@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compares Gabbro's arguments with PyTorch's: layers, optimizers and schedulers with arguments set after
-construction, and prefixes of positional arguments of functions. `--record` writes PyTorch's results for the tests that have no PyTorch.
-Needs torch and an importable gabbro. Usage: run.py [--record] [WORD ...], of keys that have one of the words."""
+"""Compares Gabbro's arguments with PyTorch's: layers, optimizers and schedulers with arguments set after construction,
+and prefixes of positional arguments of functions. `--record` writes PyTorch's results for the tests that have no
+PyTorch. Needs torch and an importable gabbro. Usage: run.py [--record] [WORD ...], of keys that have one of the
+words."""
 
 from __future__ import annotations
 
