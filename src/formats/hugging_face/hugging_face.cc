@@ -71,6 +71,22 @@ std::set<std::string> files_of_folder(const fs::path& folder) {
   return files;
 }
 
+// Throws if one of the files of the model `path` is missing.
+void require_part(const fs::path& folder, const std::string& name, const std::string& path) {
+  const std::string file_path = (folder / name).string();
+  if (file_exists(file_path)) return;
+  const auto unfinished = find_unfinished(folder.string(), name);
+  throw Error(ErrorCode::kBadInput, fmt::format("{}: is missing (a part of {})", file_path, path),
+              unfinished ? fmt::format("its download is unfinished: {}; fetch the rest", *unfinished)
+                         : "all parts of a model have to be in one folder");
+}
+
+Json read_json_object(const std::string& path) {
+  Json document = read_json_file(path);
+  if (!document.is_object()) throw bad_input("{}: is not an object", path);
+  return document;
+}
+
 }  // namespace
 
 std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(const std::string& path) {
@@ -96,12 +112,7 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
                                                  : std::set{fs::path(path).filename().string()};
   for (const std::string& name : names) {
     const std::string file_path = (state->folder / name).string();
-    if (names.size() > 1 && !file_exists(file_path)) {
-      const auto unfinished = find_unfinished(state->folder.string(), name);
-      throw Error(ErrorCode::kBadInput, fmt::format("{}: is missing (a part of {})", file_path, path),
-                  unfinished ? fmt::format("its download is unfinished: {}; fetch the rest", *unfinished)
-                             : "all parts of a model have to be in one folder");
-    }
+    if (names.size() > 1) require_part(state->folder, name, path);
     state->file_identities.push_back(file_identity(file_path));  // before it is opened
     const auto& file = state->files.emplace_back(std::make_unique<const safetensors::File>(file_path));
     state->mapped.push_back(file->mapped());
@@ -120,16 +131,14 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
   state->documents.reserve(3);  // fields are views
   for (const auto& [name, prefix] : {std::pair("config.json", ""), {"generation_config.json", "generation_config."}}) {
     if (!file_exists(state->folder / name)) continue;
-    const Json& document = state->documents.emplace_back(read_json_file((state->folder / name).string()));
-    if (!document.is_object()) throw bad_input("{}: is not an object", (state->folder / name).string());
+    const Json& document = state->documents.emplace_back(read_json_object((state->folder / name).string()));
     if (prefix == std::string_view()) state->config = &document;
     state->fields.add(document, prefix);
   }
   // GPTQ models of before 2024 have their configuration in another file.
   if (const char* name = "quantize_config.json"; file_exists(state->folder / name)) {
-    const Json& document = state->documents.emplace_back(read_json_file((state->folder / name).string()));
-    if (!document.is_object()) throw bad_input("{}: is not an object", (state->folder / name).string());
-    state->fields.add(document, "quantization_config.");
+    state->fields.add(state->documents.emplace_back(read_json_object((state->folder / name).string())),
+                      "quantization_config.");
   }
   state->fields.finish(path);
   const published::Source source(state->tensors, state->fields, [&](std::string_view name) {

@@ -85,8 +85,10 @@ DType TensorInfo::dtype() const {
   throw bad_input("tensor {}: is {}, which is none of our dtypes", quote(name), dtype_name);
 }
 
-Contents parse(std::span<const std::byte> bytes, std::string_view name) {
-  refuse_foreign(bytes, name, FileKind::kSafetensors);
+namespace {
+
+// The JSON text after the length of the header.
+std::string_view header_text(std::span<const std::byte> bytes, std::string_view name) {
   if (bytes.size() < kLengthBytes) {
     throw Error(ErrorCode::kBadInput, fmt::format("{}: header length: the file ends at byte {}", name, bytes.size()),
                 unfinished_hint(bytes.size()));
@@ -103,8 +105,17 @@ Contents parse(std::span<const std::byte> bytes, std::string_view name) {
   }
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + kLengthBytes;
   if (length == 0 || *text != '{') throw bad_input("{}: the header is not JSON at byte {}", name, kLengthBytes);
-  Header header = read_header({text, static_cast<size_t>(length)}, name, kLengthBytes);
-  const std::span<const std::byte> data = bytes.subspan(kLengthBytes + static_cast<size_t>(length));
+  return {text, static_cast<size_t>(length)};
+}
+
+}  // namespace
+
+Contents parse(std::span<const std::byte> bytes, std::string_view name) {
+  refuse_foreign(bytes, name, FileKind::kSafetensors);
+  const std::string_view text = header_text(bytes, name);
+  Header header = read_header(text, name, kLengthBytes);
+  const size_t data_begin = kLengthBytes + text.size();
+  const std::span<const std::byte> data = bytes.subspan(data_begin);
 
   std::ranges::stable_sort(header.entries, [](const HeaderEntry& a, const HeaderEntry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
@@ -124,7 +135,7 @@ Contents parse(std::span<const std::byte> bytes, std::string_view name) {
                       quote(entry.name), entry.begin, end);
     }
     if (entry.end < entry.begin || entry.end > data.size()) {
-      const uint64_t whole = kLengthBytes + length + header.entries.back().end;
+      const uint64_t whole = data_begin + header.entries.back().end;
       throw Error(ErrorCode::kBadInput,
                   fmt::format("{}: tensor {}: its data end at byte {}, of {} that there are", name, quote(entry.name),
                               entry.end, data.size()),
@@ -144,8 +155,7 @@ Contents parse(std::span<const std::byte> bytes, std::string_view name) {
     info.dtype_name = std::move(entry.dtype);
   }
   if (end != data.size()) {
-    throw bad_input("{}: {} bytes from byte {} on belong to no tensor", name, data.size() - end,
-                    kLengthBytes + length + end);
+    throw bad_input("{}: {} bytes from byte {} on belong to no tensor", name, data.size() - end, data_begin + end);
   }
   return contents;
 }

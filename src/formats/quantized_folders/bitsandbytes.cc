@@ -84,6 +84,42 @@ class Document {
 
 int64_t blocks_of(int64_t count, int64_t block) { return (count + block - 1) / block; }
 
+bool are_levels_of_nf4(const CheckpointTensor& levels) {
+  std::byte block[36] = {};
+  const float one = 1;
+  std::memcpy(block, &one, sizeof one);
+  for (int i = 0; i < 16; ++i) block[4 + i] = static_cast<std::byte>(i);
+  float known[kNf4Block];
+  dequantize_row(DType::nf4, block, known, kNf4Block);
+  bool result = true;
+  for (int i = 0; i < 16; ++i) result &= element<float>(levels, i) == known[i];
+  return result;
+}
+
+// Writes all rows as `dtype`: nf4, f16 or bf16.
+void fill_rows(const State& state, DType dtype, std::span<std::byte> memory) {
+  const size_t row_bytes = dtype_bytes(dtype, static_cast<size_t>(state.columns));
+  for_row_ranges(state.rows, 16, [&](int64_t begin, int64_t end) {
+    std::vector<float> values(static_cast<size_t>(state.columns));
+    for (int64_t row = begin; row < end; ++row) {
+      std::byte* to = memory.data() + static_cast<size_t>(row) * row_bytes;
+      const int64_t first = row * state.columns;
+      for (int64_t k = 0; k < state.columns && dtype == DType::nf4; k += kNf4Block, to += 36) {
+        const float scale = state.scale((first + k) / state.block);
+        std::memcpy(to, &scale, sizeof scale);
+        for (int64_t i = 0; i < 32; ++i)
+          to[4 + i] = static_cast<std::byte>(state.code(first + k + i) | state.code(first + k + 32 + i) << 4);
+      }
+      if (dtype == DType::nf4) continue;
+      for (int64_t k = 0; k < state.columns; ++k) {
+        values[static_cast<size_t>(k)] =
+            element<float>(state.levels, state.code(first + k)) * state.scale((first + k) / state.block);
+      }
+      quantize_row(dtype, values.data(), to, state.columns);
+    }
+  });
+}
+
 // The matrix of a tensor whose state is `document`.
 Matrix four_bits(const Source& source, const CheckpointTensor& weight, const CheckpointTensor& document, bool nf4) {
   const Document json(document);
@@ -116,41 +152,13 @@ Matrix four_bits(const Source& source, const CheckpointTensor& weight, const Che
     s.nested_levels = map;
     out.parts.insert(out.parts.end(), {&nested, &map});
   }
-  bool usual = nf4;  // whether the levels are our format's
-  std::byte block[36] = {};
-  const float one = 1;
-  std::memcpy(block, &one, sizeof one);
-  for (int i = 0; i < 16; ++i) block[4 + i] = static_cast<std::byte>(i);
-  float known[kNf4Block];
-  dequantize_row(DType::nf4, block, known, kNf4Block);
-  for (int i = 0; i < 16; ++i) usual &= element<float>(levels, i) == known[i];
+  const bool usual = nf4 && are_levels_of_nf4(levels);
   const bool whole = s.columns % kNf4Block == 0 && s.block % kNf4Block == 0;
   out.dtype = usual && whole ? DType::nf4 : json.text("dtype") == "float16" ? DType::f16 : DType::bf16;
   if (out.dtype != DType::nf4)
     out.dequantized_for = usual ? "its rows are not multiples of 64 columns" : "its levels are not NF4's";
   const auto shared = std::make_shared<const State>(std::move(s));
-  out.fill = [shared, dtype = out.dtype](std::span<std::byte> memory) {
-    const size_t row_bytes = dtype_bytes(dtype, static_cast<size_t>(shared->columns));
-    for_row_ranges(shared->rows, 16, [&](int64_t begin, int64_t end) {
-      std::vector<float> values(static_cast<size_t>(shared->columns));
-      for (int64_t row = begin; row < end; ++row) {
-        std::byte* to = memory.data() + static_cast<size_t>(row) * row_bytes;
-        const int64_t first = row * shared->columns;
-        for (int64_t k = 0; k < shared->columns && dtype == DType::nf4; k += kNf4Block, to += 36) {
-          const float scale = shared->scale((first + k) / shared->block);
-          std::memcpy(to, &scale, sizeof scale);
-          for (int64_t i = 0; i < 32; ++i)
-            to[4 + i] = static_cast<std::byte>(shared->code(first + k + i) | shared->code(first + k + 32 + i) << 4);
-        }
-        if (dtype == DType::nf4) continue;
-        for (int64_t k = 0; k < shared->columns; ++k) {
-          values[static_cast<size_t>(k)] =
-              element<float>(shared->levels, shared->code(first + k)) * shared->scale((first + k) / shared->block);
-        }
-        quantize_row(dtype, values.data(), to, shared->columns);
-      }
-    });
-  };
+  out.fill = [shared, dtype = out.dtype](std::span<std::byte> memory) { fill_rows(*shared, dtype, memory); };
   return out;
 }
 
