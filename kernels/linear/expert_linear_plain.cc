@@ -12,45 +12,13 @@ GPU_FUNCTION inline void expert_plain(const ExpertLinearArgs& a) {
   if (tile.count == 0 || row >= a.rows) return;
   float sums[kWaveRows * W] = {};
   if (tile.expert < 0) return store_expert_rows<W>(a, tile, row, sums);
-  const u8* weights[kWaveRows];
-#pragma unroll
-  for (int r = 0; r < kWaveRows; ++r) {
-    const i64 own = static_cast<i64>(tile.expert) * a.rows + min_of(row + r, a.rows - 1);
-    weights[r] = a.matrix.low + own * a.matrix.row_step;
-  }
-  const float* x[W];
-#pragma unroll
-  for (int t = 0; t < W; ++t) x[t] = a.x + static_cast<i64>(slot_of(a, tile, t) / a.slots_per_row) * a.columns;
-  if constexpr (whole) {
-    constexpr int kCount = PlainVector<T>::kCount;
-#pragma unroll 2
-    for (i32 k = static_cast<i32>(lane()) * kCount; k < a.columns; k += static_cast<i32>(kWave) * kCount) {
-      PlainVector<T> w[kWaveRows];
-#pragma unroll
-      for (int r = 0; r < kWaveRows; ++r) w[r] = load_plain<T>(weights[r] + k * static_cast<i64>(sizeof(T)));
-#pragma unroll
-      for (int t = 0; t < W; ++t) {
-#pragma unroll
-        for (int vec = 0; vec < kCount; vec += 4) {
-          const PlainVector<float> values = load_plain<float>(reinterpret_cast<const u8*>(x[t] + k + vec));
-#pragma unroll
-          for (int r = 0; r < kWaveRows; ++r) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) sums[r * W + t] = fma(w[r].value[vec + i], values.value[i], sums[r * W + t]);
-          }
-        }
-      }
-    }
-  } else {
-    for (i32 k = static_cast<i32>(lane()); k < a.columns; k += static_cast<i32>(kWave)) {
-#pragma unroll
-      for (int r = 0; r < kWaveRows; ++r) {
-        const float w = to_float(reinterpret_cast<const T*>(weights[r])[k]);
-#pragma unroll
-        for (int t = 0; t < W; ++t) sums[r * W + t] = fma(w, x[t][k], sums[r * W + t]);
-      }
-    }
-  }
+  dot_plain<T, W, whole, 2>(
+      [&a, tile, row](int r) {
+        const i64 own = static_cast<i64>(tile.expert) * a.rows + min_of(row + r, a.rows - 1);
+        return a.matrix.low + own * a.matrix.row_step;
+      },
+      [&a, tile](int t) { return a.x + static_cast<i64>(slot_of(a, tile, t) / a.slots_per_row) * a.columns; },
+      a.columns, sums);
   store_expert_rows<W>(a, tile, row, sums);
 }
 

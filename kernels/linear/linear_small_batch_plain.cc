@@ -4,46 +4,11 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// The products of the wave's rows with W tokens, this lane's share: sums [kWaveRows][W]. `whole`: rows and K are
-// multiples of 16 bytes; otherwise element by element.
 template <class T, int W, bool whole>
 GPU_FUNCTION inline void dot_plain_rows(const LinearMatrix& m, i32 row, const LinearArgs& a, i32 token, float* sums) {
-  const u8* weights[kWaveRows];
-#pragma unroll
-  for (int r = 0; r < kWaveRows; ++r) weights[r] = m.low + min_of(row + r, m.rows - 1) * m.row_step;
-  const float* x[W];
-#pragma unroll
-  for (int t = 0; t < W; ++t) x[t] = a.x + static_cast<i64>(min_of(token + t, a.tokens - 1)) * a.columns;
-  if constexpr (whole) {
-    constexpr int kCount = PlainVector<T>::kCount;
-#pragma unroll 4
-    for (i32 k = static_cast<i32>(lane()) * kCount; k < a.columns; k += static_cast<i32>(kWave) * kCount) {
-      PlainVector<T> w[kWaveRows];
-#pragma unroll
-      for (int r = 0; r < kWaveRows; ++r) w[r] = load_plain<T>(weights[r] + k * static_cast<i64>(sizeof(T)));
-#pragma unroll
-      for (int t = 0; t < W; ++t) {
-#pragma unroll
-        for (int vec = 0; vec < kCount; vec += 4) {
-          const PlainVector<float> values = load_plain<float>(reinterpret_cast<const u8*>(x[t] + k + vec));
-#pragma unroll
-          for (int r = 0; r < kWaveRows; ++r) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) sums[r * W + t] = fma(w[r].value[vec + i], values.value[i], sums[r * W + t]);
-          }
-        }
-      }
-    }
-  } else {
-    for (i32 k = static_cast<i32>(lane()); k < a.columns; k += static_cast<i32>(kWave)) {
-#pragma unroll
-      for (int r = 0; r < kWaveRows; ++r) {
-        const float w = to_float(reinterpret_cast<const T*>(weights[r])[k]);
-#pragma unroll
-        for (int t = 0; t < W; ++t) sums[r * W + t] = fma(w, x[t][k], sums[r * W + t]);
-      }
-    }
-  }
+  dot_plain<T, W, whole, 4>([&](int r) { return m.low + min_of(row + r, m.rows - 1) * m.row_step; },
+                            [&](int t) { return a.x + static_cast<i64>(min_of(token + t, a.tokens - 1)) * a.columns; },
+                            a.columns, sums);
 }
 
 // Asks for what the wave reads first, while the launch ahead still computes its activations.
