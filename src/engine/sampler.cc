@@ -23,6 +23,8 @@ namespace {
 
 void check(const SamplingOption& option, double value) {
   if (value >= option.least && value <= option.most) return;
+  // A float that was 0.01 in decimal digits is less than the double 0.01.
+  if (!option.is_integer() && value == static_cast<double>(static_cast<float>(option.least))) return;
   std::string name = option.name;
   std::ranges::replace(name, '_', '-');
   if (option.most == kUnbounded) throw bad_input("{} must be {} or more, not {}", name, option.least, value);

@@ -33,6 +33,8 @@ class Requests(TestCase):
         self.refused(self.chat(stop=["a"] * 17), 400, param="stop")
         self.assertEqual(self.chat(stop=["q" * 256] * 16)[0], 200)
         self.refused(self.chat(stop="a" * 257), 400, param="stop")
+        self.assertEqual(self.chat(stop="\U0001f600" * 256)[0], 200)  # characters, not bytes
+        self.refused(self.chat(stop="\U0001f600" * 257), 400, param="stop")
         self.refused(self.server.post("/v1/completions", {"model": "script", "prompt": ["a"] * 129}), 400, param="prompt")
 
     def test_a_long_text_is_counted(self):

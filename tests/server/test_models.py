@@ -4,7 +4,7 @@ import time
 import unittest
 
 import server_support
-from server_support import TestCase
+from server_support import TestCase, raw_request
 
 
 def model(text, **settings):
@@ -91,10 +91,37 @@ class Models(TestCase):
             time.sleep(0.01)
         self.assertIn(message, str(answer[1]))
 
+    def test_a_client_leaves_while_its_model_loads(self):
+        """It is not answered, the model is loaded all the same, and the next request has it at once."""
+        for stream in (True, False):
+            self.server.post("/api/generate", {"model": "c", "keep_alive": 0})
+            with self.server.connect() as connection:
+                body = {"model": "c", "stream": stream, "messages": [{"role": "user", "content": "slow"}]}
+                connection.sendall(raw_request("POST", "/v1/chat/completions", body))
+                self.wait_for_ready(503, "a model is loading")
+            self.wait_for_ready(200)
+            self.server.wait_until(running=0)
+            self.assertEqual(self.ask("c"), "of c")
+
     def test_unload(self):
         self.ask("c")
         self.server.post("/api/generate", {"model": "c", "keep_alive": 0})
         self.assertNotIn("c", self.loaded())
+
+
+class Named(TestCase):
+    """A model that the operator named, and requests that name none."""
+    config = {"models": {"a": model("of a"), "b": model("of b")}, "load": ["a"]}
+
+    def test_it_answers_after_a_request_has_unloaded_it(self):
+        self.server.post("/api/generate", {"model": "a", "keep_alive": 0})
+        self.assertEqual(self.server.get("/api/ps")[1]["models"], [])
+        messages = [{"role": "user", "content": "hi"}]
+        status, answer = self.server.post("/v1/chat/completions", {"messages": messages})
+        self.assertEqual((status, answer["choices"][0]["message"]["content"]), (200, "of a"))
+        self.assertEqual(self.server.post("/v1/chat/completions", {"model": "b", "messages": messages})[0], 200)
+        # With two models loaded, it is still the one that was named.
+        self.assertEqual(self.server.post("/v1/chat/completions", {"messages": messages})[1]["model"], "a")
 
 
 class KeepAlive(TestCase):

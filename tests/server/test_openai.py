@@ -121,7 +121,7 @@ class Chat(TestCase):
     def test_fields_in_range(self):
         right = {"temperature": [0, 2], "top_p": [0, 1], "seed": [0, -1, 1 << 62], "stop": ["x", ["x", "y"]],
                  "logit_bias": [{"5": -100}, [[5, False]], [["ab", 1.5]]], "top_k": [-1, 0, 40], "xtc_probability": [0.5],
-                 "dry_multiplier": [0.8], "typical_p": [0.9], "penalty_window": [5], "repeat_last_n": [-1], "max_tokens": [5.0], "ignore_eos": [True], "mirostat": [2],
+                 "dry_multiplier": [0.8], "typical_p": [0.9], "repeat_penalty": [0.01, 100], "penalty_window": [5], "repeat_last_n": [-1], "max_tokens": [5.0], "ignore_eos": [True], "mirostat": [2],
                  "priority": [-8, 0, 8]}
         for name, values in right.items():
             for value in values:

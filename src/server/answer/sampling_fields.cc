@@ -54,7 +54,10 @@ void read_stops(Fields& fields, std::vector<std::string>& stops) {
   if (!given) return;
   stops.clear();
   for (const std::string& stop : *given) {
-    if (stop.size() > kLongestStop) fields.refuse("stop", fmt::format("a text is longer than {} bytes", kLongestStop));
+    // Characters, as in the schema of /openapi.json: all bytes but those that continue a character.
+    const auto characters = std::ranges::count_if(stop, [](char byte) { return (byte & 0xC0) != 0x80; });
+    if (static_cast<size_t>(characters) > kLongestStop)
+      fields.refuse("stop", fmt::format("a text is longer than {} characters", kLongestStop));
     if (stop.empty()) fields.refuse("stop", "a text is empty");
     stops.push_back(stop);
   }

@@ -11,7 +11,7 @@ namespace gabbro::server {
 inline constexpr int64_t kMostTokens = 1 << 24;
 inline constexpr int64_t kMostChoices = 128;
 inline constexpr size_t kMostStops = 16;
-inline constexpr size_t kLongestStop = 256;  // bytes
+inline constexpr size_t kLongestStop = 256;  // characters
 inline constexpr int64_t kMostTopLogprobs = 20, kMostCompletionLogprobs = 5;
 inline constexpr int64_t kMostDimensions = 1 << 20;
 

@@ -37,8 +37,10 @@ ModelEntry ModelRegistry::find(const std::string& name) {
     const std::lock_guard lock(mutex_);
     const auto slot = slots_.find(wanted);
     if (slot != slots_.end()) return slot->second.entry;
-    const bool takes_only = wanted.empty() || options_.serves_any_name;
-    if (takes_only && slots_.size() == 1) return slots_.begin()->second.entry;
+    if (wanted.empty() || options_.serves_any_name) {
+      if (slots_.size() == 1) return slots_.begin()->second.entry;
+      if (pinned_.size() == 1) return pinned_.front();  // a request with keep_alive 0 may have unloaded it
+    }
   }
   if (wanted.empty()) throw ApiError(400, "model: is required", "missing_required_parameter", "model");
   std::optional<ModelEntry> entry = source_->find(wanted);
@@ -208,6 +210,8 @@ void ModelRegistry::load_now(const std::string& name) {
   std::unique_lock lock(mutex);
   done.wait(lock, [&] { return is_done; });
   if (failure) throw Error(failure->code, failure->message, failure->hint);
+  const std::lock_guard pinned_lock(mutex_);
+  if (std::ranges::find(pinned_, entry.id, &ModelEntry::id) == pinned_.end()) pinned_.push_back(entry);
 }
 
 bool ModelRegistry::unload(const std::string& id) {

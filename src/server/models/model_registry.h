@@ -62,7 +62,8 @@ class ModelRegistry {
                 std::function<void(std::function<void()>)> post);
   ~ModelRegistry();  // waits for leases of canceled requests
 
-  // The model that a request names. An empty name: the only one that is loaded. Throws ApiError 404.
+  // The model that a request names. An empty name: the only one that is loaded, or that load_now() loaded. Throws
+  // ApiError 404.
   ModelEntry find(const std::string& name);
   std::vector<ModelEntry> list() { return source_->list(); }
 
@@ -119,6 +120,7 @@ class ModelRegistry {
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::map<std::string, Slot> slots_;  // by id
+  std::vector<ModelEntry> pinned_;     // by load_now()
   std::deque<std::string> to_load_;
   bool stops_ = false;
   std::thread loader_;

@@ -42,6 +42,9 @@ OllamaRequest read_ollama_request(Fields& fields) {
 void check_unused_fields(Fields& fields) {
   read_template_variables(fields);
   fields.object("options");
+  fields.boolean("raw");
+  for (const char* const name : {"system", "template", "suffix"}) fields.text(name);
+  fields.array("context", static_cast<size_t>(kMostTokens));
 }
 
 // Answers a request without a prompt: it loads the model, or with keep_alive 0 unloads it.

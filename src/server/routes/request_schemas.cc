@@ -19,33 +19,45 @@ constexpr const char* kSchemas = R"json({
   "frequency_penalty": {"type": "number", "minimum": -2, "maximum": 2},
   "presence_penalty": {"type": "number", "minimum": -2, "maximum": 2},
   "seed": {"type": "integer", "minimum": -9223372036854775808, "maximum": 9223372036854775807},
-  "stop": {"oneOf": [{"type": "string", "minLength": 1, "maxLength": 64},
-    {"type": "array", "maxItems": 16, "items": {"type": "string", "minLength": 1, "maxLength": 64}}]}}},
-"Message": {"type": "object", "required": ["role"], "properties": {
-  "role": {"enum": ["system", "developer", "user", "assistant", "tool"]},
-  "content": {"oneOf": [{"type": "string"}, {"type": "array", "maxItems": 1000, "items": {"type": "object",
-    "required": ["type", "text"], "properties": {"type": {"enum": ["text"]}, "text": {"type": "string"}}}}]},
-  "name": {"type": "string"}}},
+  "stop": {"oneOf": [{"type": "string", "minLength": 1, "maxLength": 256},
+    {"type": "array", "maxItems": 16, "items": {"type": "string", "minLength": 1, "maxLength": 256}}]}}},
+"Text": {"type": "string", "pattern": "^[^\\u0000]*$"},
+"Content": {"oneOf": [{"$ref": "#/components/schemas/Text"}, {"type": "array", "maxItems": 1000, "items": {"type": "object", "required": ["text"],
+  "properties": {"type": {"enum": ["text", "input_text", "output_text", null]}, "text": {"$ref": "#/components/schemas/Text"}}}}]},
+"Message": {"anyOf": [
+  {"type": "object", "required": ["role", "content"], "properties": {
+    "role": {"enum": ["system", "developer", "user", "assistant", "tool", "function"]},
+    "content": {"$ref": "#/components/schemas/Content"}, "name": {"type": "string"}}},
+  {"type": "object", "required": ["role"], "properties": {
+    "role": {"enum": ["assistant"]},
+    "content": {"$ref": "#/components/schemas/Content"}, "name": {"type": "string"}}}]},
+"TokenIds": {"type": "array", "minItems": 1, "items": {"type": "integer", "minimum": 0}},
+"Duration": {"oneOf": [{"type": "number"},
+  {"type": "string", "pattern": "^[-+]?([0-9]{1,18}|([0-9]{1,9}([.][0-9]{1,8})?(h|m|s|ms|us|ns)){1,9})$"}]},
 "ChatRequest": {"allOf": [{"$ref": "#/components/schemas/Sampling"}, {"type": "object", "required": ["messages"], "properties": {
   "model": {"type": "string"},
   "messages": {"type": "array", "minItems": 1, "maxItems": 10000, "items": {"$ref": "#/components/schemas/Message"}},
   "stream": {"type": "boolean"},
-  "stream_options": {"type": "object", "properties": {"include_usage": {"type": "boolean"}}},
+  "stream_options": {"type": "object", "properties": {"include_usage": {"type": ["boolean", "null"]}}},
   "n": {"type": "integer", "minimum": 1, "maximum": 128},
-  "max_tokens": {"type": "integer", "minimum": 0, "maximum": 16777216},
+  "max_tokens": {"type": "integer", "minimum": -1, "maximum": 16777216},
   "max_completion_tokens": {"type": "integer", "minimum": 0, "maximum": 16777216},
   "priority": {"type": "integer", "minimum": -8, "maximum": 8},
-  "reasoning_effort": {"enum": ["none", "minimal", "low", "medium", "high"]}}}]},
+  "reasoning_effort": {"type": "string"}}}]},
 "CompletionRequest": {"allOf": [{"$ref": "#/components/schemas/Sampling"}, {"type": "object", "required": ["prompt"], "properties": {
   "model": {"type": "string"},
-  "prompt": {"oneOf": [{"type": "string"}, {"type": "array", "minItems": 1, "maxItems": 128, "items": {"type": "string"}}]},
+  "prompt": {"oneOf": [{"type": "string", "minLength": 1}, {"$ref": "#/components/schemas/TokenIds"},
+    {"type": "array", "minItems": 1, "maxItems": 128, "items":
+      {"oneOf": [{"type": "string", "minLength": 1}, {"$ref": "#/components/schemas/TokenIds"}]}}]},
   "stream": {"type": "boolean"},
   "n": {"type": "integer", "minimum": 1, "maximum": 128},
-  "max_tokens": {"type": "integer", "minimum": 0, "maximum": 16777216},
+  "max_tokens": {"type": "integer", "minimum": -1, "maximum": 16777216},
   "echo": {"type": "boolean"}}}]},
 "EmbeddingRequest": {"type": "object", "required": ["input"], "properties": {
   "model": {"type": "string"},
-  "input": {"oneOf": [{"type": "string", "minLength": 1}, {"type": "array", "minItems": 1, "maxItems": 2048, "items": {"type": "string", "minLength": 1}}]},
+  "input": {"oneOf": [{"type": "string", "minLength": 1}, {"$ref": "#/components/schemas/TokenIds"},
+    {"type": "array", "minItems": 1, "maxItems": 2048, "items": {"type": "string", "minLength": 1}},
+    {"type": "array", "minItems": 1, "maxItems": 2048, "items": {"$ref": "#/components/schemas/TokenIds"}}]},
   "encoding_format": {"enum": ["float", "base64"]},
   "dimensions": {"type": "integer", "minimum": 1, "maximum": 65536}}},
 "OllamaChatRequest": {"type": "object", "required": ["model"], "properties": {
@@ -53,23 +65,25 @@ constexpr const char* kSchemas = R"json({
   "messages": {"type": "array", "maxItems": 10000, "items": {"$ref": "#/components/schemas/Message"}},
   "stream": {"type": "boolean"},
   "options": {"$ref": "#/components/schemas/OllamaOptions"},
-  "keep_alive": {"type": ["string", "number"]},
+  "keep_alive": {"$ref": "#/components/schemas/Duration"},
   "think": {"type": ["boolean", "string"]}}},
 "OllamaGenerateRequest": {"type": "object", "required": ["model"], "properties": {
   "model": {"type": "string"},
-  "prompt": {"type": "string"}, "system": {"type": "string"},
+  "prompt": {"$ref": "#/components/schemas/Text"}, "system": {"$ref": "#/components/schemas/Text"},
   "stream": {"type": "boolean"}, "raw": {"type": "boolean"},
   "options": {"$ref": "#/components/schemas/OllamaOptions"},
-  "keep_alive": {"type": ["string", "number"]}}},
+  "keep_alive": {"$ref": "#/components/schemas/Duration"}}},
 "OllamaOptions": {"allOf": [{"$ref": "#/components/schemas/Sampling"}, {"type": "object", "properties": {
   "num_predict": {"type": "integer", "minimum": -2, "maximum": 16777216},
   "num_ctx": {"type": "integer", "minimum": 0, "maximum": 16777216}}}]},
 "OllamaEmbedRequest": {"type": "object", "required": ["model", "input"], "properties": {
   "model": {"type": "string"},
-  "input": {"oneOf": [{"type": "string"}, {"type": "array", "maxItems": 2048, "items": {"type": "string"}}]}}},
+  "input": {"oneOf": [{"$ref": "#/components/schemas/Text"}, {"type": "array", "maxItems": 2048, "items": {"$ref": "#/components/schemas/Text"}}]}}},
+"OllamaOldEmbedRequest": {"type": "object", "required": ["model", "prompt"], "properties": {
+  "model": {"type": "string"}, "prompt": {"$ref": "#/components/schemas/Text"}}},
 "ModelRequest": {"type": "object", "required": ["model"], "properties": {"model": {"type": "string"}}},
 "TokenizeRequest": {"type": "object", "required": ["content"], "properties": {
-  "model": {"type": "string"}, "content": {"type": "string"},
+  "model": {"type": "string"}, "content": {"$ref": "#/components/schemas/Text"},
   "add_special": {"type": "boolean"}, "parse_special": {"type": "boolean"}, "with_pieces": {"type": "boolean"}}},
 "DetokenizeRequest": {"type": "object", "required": ["tokens"], "properties": {
   "model": {"type": "string"}, "tokens": {"type": "array", "items": {"type": "integer", "minimum": 0}}}},
@@ -77,9 +91,9 @@ constexpr const char* kSchemas = R"json({
   "model": {"type": "string"},
   "messages": {"type": "array", "minItems": 1, "maxItems": 10000, "items": {"$ref": "#/components/schemas/Message"}}}},
 "RerankRequest": {"type": "object", "required": ["query", "documents"], "properties": {
-  "model": {"type": "string"}, "query": {"type": "string"},
-  "documents": {"type": "array", "minItems": 1, "items": {"type": "string"}},
-  "top_n": {"type": "integer", "minimum": 1}, "return_documents": {"type": "boolean"}}},
+  "model": {"type": "string"}, "query": {"$ref": "#/components/schemas/Text"},
+  "documents": {"type": "array", "minItems": 1, "maxItems": 10000, "items": {"$ref": "#/components/schemas/Text"}},
+  "top_n": {"type": "integer", "minimum": 1, "maximum": 10000}, "return_documents": {"type": "boolean"}}},
 "ScoreRequest": {"type": "object", "required": ["text_1", "text_2"], "properties": {
   "model": {"type": "string"},
   "text_1": {"oneOf": [{"type": "string"}, {"type": "array", "minItems": 1, "items": {"type": "string"}}]},
@@ -88,19 +102,27 @@ constexpr const char* kSchemas = R"json({
 
 // Paths by their ends: aliases share a schema.
 constexpr std::pair<std::string_view, const char*> kBodies[] = {
-    {"/chat/completions", "ChatRequest"}, {"/completions", "CompletionRequest"},
-    {"/api/embed", "OllamaEmbedRequest"}, {"/embeddings", "EmbeddingRequest"},
-    {"/api/chat", "OllamaChatRequest"},   {"/api/generate", "OllamaGenerateRequest"},
-    {"/api/show", "ModelRequest"},        {"/detokenize", "DetokenizeRequest"},
-    {"/tokenize", "TokenizeRequest"},     {"/apply-template", "TemplateRequest"},
-    {"/rerank", "RerankRequest"},         {"/reranking", "RerankRequest"},
+    {"/chat/completions", "ChatRequest"},
+    {"/completions", "CompletionRequest"},
+    {"/api/embeddings", "OllamaOldEmbedRequest"},
+    {"/api/embed", "OllamaEmbedRequest"},
+    {"/embeddings", "EmbeddingRequest"},
+    {"/api/chat", "OllamaChatRequest"},
+    {"/api/generate", "OllamaGenerateRequest"},
+    {"/api/show", "ModelRequest"},
+    {"/detokenize", "DetokenizeRequest"},
+    {"/tokenize", "TokenizeRequest"},
+    {"/apply-template", "TemplateRequest"},
+    {"/rerank", "RerankRequest"},
+    {"/reranking", "RerankRequest"},
     {"/score", "ScoreRequest"},
 };
 
 // null is the same as a missing field, so each that is not required may have it.
 void allow_null(Json& schema) {
-  if (schema.contains("allOf")) {
-    for (Json& part : schema["allOf"]) allow_null(part);
+  for (const char* const parts : {"allOf", "anyOf"}) {
+    if (!schema.contains(parts)) continue;
+    for (Json& part : schema[parts]) allow_null(part);
   }
   if (!schema.contains("properties")) return;
   const Json required = schema.value("required", Json::array());
@@ -122,8 +144,6 @@ const Json& request_schemas() {
 }
 
 Json request_schema_of(std::string_view path) {
-  // The old route of Ollama for vectors has "prompt" in place of "input".
-  if (path == "/api/embeddings") return {{"$ref", "#/components/schemas/ModelRequest"}};
   const auto found = std::ranges::find_if(kBodies, [&](const auto& body) { return path.ends_with(body.first); });
   if (found == std::end(kBodies)) return {{"type", "object"}};
   return {{"$ref", std::string("#/components/schemas/") + found->second}};
