@@ -19,6 +19,7 @@ class KeptSequences {
   // Keeps a sequence, and at most `most` in all. Null and empty sequences are ignored.
   void keep(std::unique_ptr<Sequence> sequence, size_t most);
 
+  bool empty() const { return sequences_.empty(); }
   // Gives up the pages of the sequence that was kept first. False: none is kept.
   bool drop_oldest();
 

@@ -321,6 +321,18 @@ void Request::speculated(int64_t drafted, int64_t accepted) {
   ++state_->result.passes;
 }
 
+int64_t Request::forecast_length() const {
+  constexpr int64_t kMostForecast = 512;
+  const int64_t now = std::ssize(state_->text), context = state_->engine.facts().context;
+  int64_t left = context - now;
+  if (const int64_t most = state_->options.max_tokens; most >= 0) left = std::min(left, most - state_->chosen_tokens());
+  return std::min(now + std::clamp(left / 2, int64_t{1}, kMostForecast), context);
+}
+
+void Request::fill_context() {
+  if (!state_->finished) state_->finish(StopReason::kContextFull);
+}
+
 void Request::cancel() { state_->finish(StopReason::kCanceled); }
 
 GenerateResult Request::take() {

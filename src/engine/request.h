@@ -55,7 +55,11 @@ class Request {
   Sampler* sampler();
   // Past its prompt, and with room for another token after the next one, which alone can still end it.
   bool goes_on() const;
+  // Tokens that its text is forecast to have: with half of what it may still generate, 512 tokens at most. At least one
+  // more than now, and never more than the context.
+  int64_t forecast_length() const;
   void cancel();
+  void fill_context();  // ends it as the end of the context does
 
   void speculated(int64_t drafted, int64_t accepted);
 

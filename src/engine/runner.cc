@@ -162,15 +162,32 @@ bool Runner::encodes_texts() const { return engine_->state_->cache.holds_texts()
 
 void Runner::require_unchanged_files() const { engine_->state_->loaded.files.require_unchanged(); }
 
-bool Runner::has_pages(int64_t tokens, int64_t reserve) const {
+void Runner::reserve_pages(int64_t tokens, std::span<const Growth> others) const {
   Engine::State& shared = *engine_->state_;
   const std::lock_guard lock(shared.mutex);
   for (size_t group = 0; group < shared.cache.pools.size(); ++group) {
+    const PagePool& pool = shared.cache.pools[group];
     const int64_t window = shared.cache.config().groups[group].window;
     const int64_t held = window == 0 ? tokens : std::min(tokens, window + prompt_chunk());
-    if (shared.cache.pools[group].available() < held / PagePool::kTokens + 1 + reserve) return false;
+    int64_t needed = (held + PagePool::kTokens - 1) / PagePool::kTokens;
+    for (const Growth& other : others) {
+      // A window passes pages as it takes new ones.
+      const int64_t more = other.sequence->missing_pages(group, other.length);
+      needed += window == 0 ? more : std::min<int64_t>(more, 1);
+    }
+    if (pool.available() < needed)
+      throw OutOfMemory(fmt::format("{} tokens need {} pages of the KV cache, and {} of {} are free", tokens, needed,
+                                    pool.available(), pool.available() + pool.in_use()));
+    try {
+      // One by one: a failure leaves memory with the first layers, of one page at most.
+      for (int64_t more = 1; more <= needed; ++more) shared.cache.memory().provide(group, pool.in_use() + more);
+    } catch (const DeviceLost&) {
+      throw;
+    } catch (const Error& error) {
+      throw OutOfMemory(fmt::format("{} tokens need {} pages of {} tokens in the KV cache, beside {} in use: {}",
+                                    tokens, needed, PagePool::kTokens, pool.in_use(), error.what()));
+    }
   }
-  return true;
 }
 
 void Runner::restore(Sequence& sequence, const std::atomic<bool>* cancel) {

@@ -52,8 +52,14 @@ class Runner {
   // Stores pages of texts in a folder and reads them from there; see PageStore. `mode` separates runs whose pages must
   // not be mixed. Models with recurrent states or an encoder have no such pages. Throws as PageStore.
   void open_store(PageStoreOptions options, const std::string& mode);
-  // Whether the cache has pages for a text of `tokens` tokens, and `reserve` more pages.
-  bool has_pages(int64_t tokens, int64_t reserve) const;
+  // A sequence that others have to leave pages for, until it has `length` tokens.
+  struct Growth {
+    const Sequence* sequence;
+    int64_t length;
+  };
+  // Takes memory from the device for pages of a further text of `tokens` tokens and of sequences that grow. Throws
+  // OutOfMemory where there are too few pages.
+  void reserve_pages(int64_t tokens, std::span<const Growth> others = {}) const;
 
   bool encodes_texts() const;            // of an encoder-decoder
   void require_unchanged_files() const;  // throws bad_input where the weights are no longer those that were loaded

@@ -13,7 +13,6 @@ namespace gabbro {
 namespace {
 
 constexpr int64_t kStepsOfShortage = 64;  // after which a step may be larger again
-constexpr int kMostPreemptions = 2;       // of one request
 constexpr std::chrono::milliseconds kAllPaused{5};
 
 }  // namespace
@@ -104,69 +103,6 @@ RunningRequest* Scheduler::last_of_lowest_priority(const std::function<bool(cons
     if (may_be(one) && (found == nullptr || one.level() <= found->level())) found = &one;
   }
   return found;
-}
-
-// A request of an owner with more places than others, for an owner with none; null: there is none.
-RunningRequest* Scheduler::beyond_share(const std::string& owner) {
-  std::map<std::string, size_t> places;
-  for (const RunningRequest& one : running_) ++places[one.owner()];
-  if (places.contains(owner)) return nullptr;
-  const size_t share = std::max<size_t>(most_allowed_ / shares_.owners(), 1);
-  return last_of_lowest_priority(
-      [&](const RunningRequest& one) { return places[one.owner()] > share && one.preemptions() < kMostPreemptions; });
-}
-
-// Its pages keep their names, so that it goes on from the pages that are left when its turn comes.
-void Scheduler::preempt(RunningRequest& victim) {
-  waiting_.push(victim.give_up(steps_));
-  running_.remove_if([&](const RunningRequest& one) { return &one == &victim; });
-}
-
-// Makes a place for a request if all are taken: preempts a paused one, one with a lower priority of the same owner, or
-// one of an owner with more than an equal number of places.
-bool Scheduler::make_way(const std::string& owner, int priority) {
-  if (running_.size() < static_cast<size_t>(runner_.engine()->facts().sequences)) return true;
-  RunningRequest* victim = last_of_lowest_priority([](const RunningRequest& one) { return one.is_paused(); });
-  if (victim == nullptr) {
-    victim = last_of_lowest_priority([&](const RunningRequest& one) {
-      return one.owner() == owner && one.level() < priority && one.preemptions() < kMostPreemptions;
-    });
-  }
-  if (victim == nullptr) victim = beyond_share(owner);
-  if (victim == nullptr) return false;
-  preempt(*victim);
-  return true;
-}
-
-// Pages for all tokens of the request, and one more for each that runs.
-bool Scheduler::has_pages(const ScheduledRequest& next) {
-  while (!runner_.has_pages(std::ssize(next.request->text()), std::ssize(running_))) {
-    if (!kept_.drop_oldest()) return false;
-  }
-  return true;
-}
-
-void Scheduler::admit() {
-  while (const ScheduledRequest* const next = waiting_.first(steps_)) {
-    // A copy: preempt() adds to the queue.
-    if (!running_.empty() && (closed_ || !make_way(std::string(next->owner), next->priority))) return;
-    // Pages from disk need room, also where no other request runs.
-    const bool needs_room = !running_.empty() || !options_.store.folder.empty();
-    if (needs_room && !has_pages(*waiting_.first(steps_)) && !running_.empty()) return;
-    start(waiting_.pop(steps_));
-  }
-}
-
-void Scheduler::start(ScheduledRequest scheduled) {
-  const bool uses_kept =
-      !options_.deterministic && scheduled.sequence == nullptr && !scheduled.request->scores_prompt();
-  std::unique_ptr<Sequence> kept = uses_kept ? kept_.take(scheduled.request->text(), scheduled.tree) : nullptr;
-  const bool begins = !scheduled.resumes;
-  const auto started = scheduled.started;
-  running_.emplace_back(std::move(scheduled), runner_.engine(), std::move(kept), steps_);
-  RunningRequest& one = running_.back();
-  if (options_.deterministic) one.sequence().name_up_to(std::ssize(one.request().prompt()));
-  if (begins) started();
 }
 
 // A single running request may draft a tree. Returns false if it drafts a chain, which is planned, or nothing.
@@ -279,7 +215,7 @@ void Scheduler::free_pages(const CacheFull& full) {
   if (kept_.drop_oldest()) return;
   RunningRequest& needs =
       *std::ranges::find(running_, full.sequence(), [](RunningRequest& one) { return &one.sequence(); });
-  if (running_.size() == 1) return needs.fail(full);
+  if (running_.size() == 1) return end_without_room(needs.request(), full, [&](const Error& why) { needs.fail(why); });
   // Spares requests that were preempted often, as long as there is another.
   const auto holds = [](const RunningRequest& one) { return one.sequence().holds_pages(); };
   RunningRequest* holder = last_of_lowest_priority(

@@ -54,11 +54,13 @@ class Scheduler final : public GenerationLoop {
 
  private:
   using Running = std::list<RunningRequest>;
+  static constexpr int kMostPreemptions = 2;  // of one request
 
   Ticket push(ScheduledRequest scheduled, int priority);
   void admit();
   bool make_way(const std::string& owner, int priority);
-  bool has_pages(const ScheduledRequest& next);
+  bool reserve_pages(const ScheduledRequest& next);
+  static void end_without_room(Request& request, const OutOfMemory& why, const std::function<void(const Error&)>& fail);
   void start(ScheduledRequest scheduled);
 
   static bool waits_for(const RunningRequest& later, const RunningRequest& earlier);

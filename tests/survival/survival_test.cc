@@ -14,6 +14,8 @@
 #include "src/backend/registry.h"
 #include "src/base/error.h"
 #include "src/engine/batch.h"
+#include "src/engine/scheduler.h"
+#include "tests/llm/recorded_answer.h"
 #include "tests/llm/tiny_model.h"
 
 #ifdef __SANITIZE_ADDRESS__
@@ -164,13 +166,67 @@ TEST_F(FullCache, ARequestThatNeedsTooMuchFailsAlone) {
   ::setenv("GABBRO_SIM_FAIL", kFourPages, 1);
   const auto engine = load_batch();
   const Found found = run(engine, {30, 60, 20, 260});  // five pages
-  EXPECT_THAT(found.errors[3], HasSubstr("no room for more tokens in the KV cache: allocating "));
+  EXPECT_THAT(found.errors[3], HasSubstr("does not fit, also alone: "));
   EXPECT_THAT(found.errors[3], HasSubstr(kDevice));
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(found.errors[i], "");
     EXPECT_EQ(found.tokens[i], expected.tokens[i]);
   }
   EXPECT_EQ(run(engine, {60}).tokens, run(load_batch(), {60}).tokens) << "the engine goes on";
+}
+
+// The same before anything of it is computed, where the cache keeps nothing that it could go on from.
+TEST_F(FullCache, ARequestThatNeedsTooMuchIsRefusedWithNumbers) {
+  ::setenv("GABBRO_SIM_FAIL", kFourPages, 1);
+  Scheduler scheduler(load_batch());
+  const auto answer = std::make_shared<test::RecordedAnswer>();
+  scheduler.add({.prompt = std::vector<int32_t>(260, 5)}, answer);
+  while (scheduler.step()) {
+  }
+  ASSERT_TRUE(answer->error);
+  EXPECT_EQ(answer->error->code(), ErrorCode::kBadInput);
+  EXPECT_THAT(answer->error->what(), HasSubstr("does not fit, also alone: 260 tokens need 5 pages of 64 tokens"));
+  EXPECT_THAT(answer->error->what(), HasSubstr(kDevice));
+  EXPECT_EQ(answer->starts, 0);
+}
+
+// Three pages each, by the forecast: the second one begins when the first has ended, and none gives its pages up.
+TEST_F(FullCache, ARequestWaitsForAShareOfItsAnswer) {
+  ::setenv("GABBRO_SIM_FAIL", kFourPages, 1);
+  Scheduler scheduler(load_batch());
+  std::vector<std::shared_ptr<test::RecordedAnswer>> answers;
+  for (int i = 0; i < 2; ++i) {
+    answers.push_back(std::make_shared<test::RecordedAnswer>());
+    GenerationRequest request{.prompt = std::vector<int32_t>(60, 5 + i)};
+    request.options = {.max_tokens = 150, .sampler = {.temperature = 0}, .ignore_end = true};
+    scheduler.add(std::move(request), answers.back());
+  }
+  while (!answers[0]->ended()) {
+    ASSERT_TRUE(scheduler.step());
+    if (!answers[0]->ended()) ASSERT_EQ(answers[1]->starts, 0);
+  }
+  while (scheduler.step()) {
+  }
+  for (const auto& answer : answers) {
+    ASSERT_TRUE(answer->result);
+    EXPECT_EQ(answer->result->token_ids.size(), 150U);
+    EXPECT_EQ(answer->starts, 1);
+  }
+}
+
+// More than four pages in the end: no error.
+TEST_F(FullCache, AnAnswerEndsWhereTheMemoryDoes) {
+  ::setenv("GABBRO_SIM_FAIL", kFourPages, 1);
+  Scheduler scheduler(load_batch());
+  const auto answer = std::make_shared<test::RecordedAnswer>();
+  GenerationRequest request{.prompt = std::vector<int32_t>(60, 5)};
+  request.options = {.max_tokens = 400, .sampler = {.temperature = 0}, .ignore_end = true};
+  scheduler.add(std::move(request), answer);
+  while (scheduler.step()) {
+  }
+  ASSERT_TRUE(answer->result);
+  EXPECT_EQ(answer->result->stop_reason, StopReason::kContextFull);
+  EXPECT_GE(answer->result->token_ids.size(), 4U * 64 - 60);
 }
 
 // The runtime refuses to map a piece while requests run.
