@@ -1,4 +1,4 @@
-// Which waiting request begins, and which running one gives its place or its pages to it.
+// The choice of the waiting request that begins, and of the running one that gives its place or its pages to it.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -40,8 +40,8 @@ bool Scheduler::make_way(const std::string& owner, int priority) {
   return true;
 }
 
-// Memory for the forecast texts of the request and of all that run. Where none runs, its text now is enough. Throws
-// OutOfMemory where it has no room alone.
+// Reserves pages for the forecast texts of the request and of all that run. A request alone needs them for its text
+// now. Throws OutOfMemory if it has no room alone.
 bool Scheduler::reserve_pages(const ScheduledRequest& next) {
   std::vector<Runner::Growth> growing;
   for (const RunningRequest& one : running_) growing.push_back({&one.sequence(), one.request().forecast_length()});
@@ -70,7 +70,7 @@ void Scheduler::admit() {
   while (const ScheduledRequest* const next = waiting_.first(steps_)) {
     // A copy: preempt() adds to the queue.
     if (!running_.empty() && (closed_ || !make_way(std::string(next->owner), next->priority))) return;
-    // What the cache keeps is not given up before a step needs it, where no request runs and no pages come from disk.
+    // Kept sequences stay until a step needs their pages, if no request runs and no pages come from disk.
     const bool needs_room = !running_.empty() || !options_.store.folder.empty() || kept_.empty();
     try {
       if (needs_room && !reserve_pages(*waiting_.first(steps_))) {

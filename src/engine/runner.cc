@@ -184,7 +184,7 @@ void Runner::reserve_pages(int64_t tokens, std::span<const Growth> others) const
     } catch (const DeviceLost&) {
       throw;
     } catch (const Error& error) {
-      throw OutOfMemory(fmt::format("{} tokens need {} pages of {} tokens in the KV cache, beside {} in use: {}",
+      throw OutOfMemory(fmt::format("{} tokens need {} pages of {} tokens in the KV cache, and {} are in use: {}",
                                     tokens, needed, PagePool::kTokens, pool.in_use(), error.what()));
     }
   }

@@ -46,8 +46,7 @@ void Service::start(const std::shared_ptr<Exchange>& exchange, ModelRegistry::Le
                     AnswerRequest request) {
   request.on_end = [this, name = (*model)->entry().id, key = exchange->request().key_name](const AnswerTotals& totals) {
     metrics_.count_answer(name, totals);
-    if (options_.on_tokens && !key.empty())
-      options_.on_tokens(key, totals.prompt_tokens - totals.cached_tokens + totals.generated_tokens);
+    count_tokens(key, totals.prompt_tokens - totals.cached_tokens + totals.generated_tokens);
   };
   const HttpRequest& from = exchange->request();
   for (GenerationRequest& one : request.requests) {
@@ -60,6 +59,10 @@ void Service::start(const std::shared_ptr<Exchange>& exchange, ModelRegistry::Le
     answers_.push_back(answer);
   }
   answer->start();
+}
+
+void Service::count_tokens(const std::string& key, int64_t tokens) const {
+  if (options_.on_tokens && !key.empty()) options_.on_tokens(key, tokens);
 }
 
 void Service::note_unknown(const Fields& fields) {

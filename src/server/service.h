@@ -40,6 +40,8 @@ class Service {
                   std::optional<KeepAlive> keep_alive, OnModel use);
   // Starts the answer. Throws as Answer::start().
   void start(const std::shared_ptr<Exchange>& exchange, ModelRegistry::LeaseHandle model, AnswerRequest request);
+  // Counts tokens that were computed for a key; "": the request had none.
+  void count_tokens(const std::string& key, int64_t tokens) const;
   // Counts unknown fields, or refuses them if strict_requests is set.
   void note_unknown(const Fields& fields);
   void fail(Exchange& exchange, const ApiError& error);

@@ -148,6 +148,7 @@ class Bench(TestCase):
             file = pathlib.Path(folder) / "report.html"
             done = self.run_program("--model", "script", "--streams", "1,2", "--rate", "5,10", "--seconds", 1, "--answer", 5, "--prompt", 5, "--html", file)
             page = file.read_text()
+        self.assertIn("<dd>chat: 5 words in, 5 tokens out</dd>", page)
         rows = done.stdout.splitlines()
         self.assertEqual([row.split()[0] for row in rows], ["load", "1", "2", "5/s", "10/s"])
         self.assertNotRegex(page, r"<script|https?://(?!127\.0\.0\.1)|src=")

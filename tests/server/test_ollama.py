@@ -15,8 +15,9 @@ class Ollama(TestCase):
     def test_a_request_that_only_loads_is_checked(self):
         for path, fields in (("/api/chat", {"messages": []}), ("/api/generate", {})):
             self.assertEqual(self.server.post(path, {"model": "script", **fields})[1]["done_reason"], "load")
-            for name, value in (("think", {}), ("options", 5), ("options", {"stop": 5})):
-                status, answer = self.server.post(path, {"model": "script", name: value, **fields})
+            wrong = [("messages", {})] if fields else [("raw", {}), ("system", 5), ("context", "x")]
+            for name, value in (*wrong, ("think", {}), ("options", 5), ("options", {"stop": 5})):
+                status, answer = self.server.post(path, {"model": "script", **fields, name: value})
                 self.assertEqual(status, 400, (path, name))
                 self.assertIn("stop" if value == {"stop": 5} else name, answer["error"])
 

@@ -234,6 +234,17 @@ class Serve(TestCase):
         self.assertEqual(status, 404)  # a path is not a name
         self.assertEqual(program.end(signal.SIGINT), 0)
 
+    def test_tokens_of_vectors_count_for_a_key(self):
+        keys = self.file("keys", "small: a-key-of-tests-1 tokens=30\n")
+        program = self.start(ENCODERS / "bert", "--keys", keys)
+        statuses, headers = [], {"Authorization": "Bearer a-key-of-tests-1"}
+        while 429 not in statuses and len(statuses) < 50:
+            statuses.append(program.ask("POST", "/v1/embeddings", {"model": "bert", "input": "some words to count"}, headers)[0])
+        self.assertEqual(set(statuses[:-1]), {200})
+        self.assertEqual(statuses[-1], 429)
+        self.assertLess(len(statuses), 12)
+        self.assertEqual(program.end(), 0)
+
     def test_embeddings(self):
         expected = json.loads((ENCODERS / "bert" / "texts.json").read_text())
         texts = [text for text in expected["texts"] if text]

@@ -1,4 +1,5 @@
 """Requests that end early, wait or are read slowly."""
+import concurrent.futures
 import random
 import re
 import socket
@@ -8,6 +9,7 @@ import unittest
 
 import server_support
 from server_support import SCRIPT, Server, TestCase, chat_request, read_all
+from support import SANITIZED
 
 LIMIT = 0.1  # seconds from a client's leaving to the end of its request; and as much for the measurement's own requests
 MEASURING = 0.6
@@ -238,29 +240,57 @@ class Many(TestCase):
 
 
 class Cuts(unittest.TestCase):
+    """Random cuts of texts with thoughts, characters of several bytes and stop texts, between any two bytes."""
+    COUNT = 100 if SANITIZED else 500
+    TEXTS = ["<think>a<b</thi nk>\n\n</think>\n\n the €nd 😀 of <think>it</think>", "  <think></think>x", "<thinkx>y</think>",
+             "<think>never closed </thin", "é<|stop|>é", "\n<think>\n", "<think>é<|stop|></think>x", "<|sto<|stop|p|>é<|stop|>"]
+
+    def pieces(self, number, source):
+        data = self.TEXTS[number % len(self.TEXTS)].encode()
+        cuts = sorted(source.sample(range(1, len(data)), min(len(data) - 1, source.randrange(1, 12))))
+        return [list(data[a:b]) for a, b in zip([0, *cuts], [*cuts, len(data)])]
+
+    # Thought and text of an answer, whole and streamed.
+    def openai_chat(self, text):
+        body = {"model": "script", "messages": [{"role": "user", "content": text}], "stop": ["<|stop|>"]}
+        message = self.server.post("/v1/chat/completions", body)[1]["choices"][0]["message"]
+        deltas = [event["choices"][0]["delta"] for event in self.server.events("/v1/chat/completions", {**body, "stream": True})[:-1]]
+        return [tuple("".join(part.get(name) or "" for part in parts) for name in ("reasoning_content", "content"))
+                for parts in ([message], deltas)]
+
+    def openai_completion(self, text):
+        body = {"model": "script", "prompt": text, "stop": ["<|stop|>"], "max_tokens": 100}
+        whole = self.server.post("/v1/completions", body)[1]["choices"]
+        parts = [event["choices"][0] for event in self.server.events("/v1/completions", {**body, "stream": True})[:-1]]
+        return [("", "".join(part["text"] for part in choices)) for choices in (whole, parts)]
+
+    def ollama_chat(self, text):
+        body = {"model": "script", "messages": [{"role": "user", "content": text}], "options": {"stop": ["<|stop|>"]}}
+        found = [[self.server.post("/api/chat", {**body, "stream": False})[1]], self.server.lines("/api/chat", body)]
+        return [tuple("".join(part["message"].get(name, "") for part in parts) for name in ("thinking", "content")) for parts in found]
+
+    def ollama_generate(self, text):
+        body = {"model": "script", "prompt": text, "options": {"stop": ["<|stop|>"]}}
+        found = [[self.server.post("/api/generate", {**body, "stream": False})[1]], self.server.lines("/api/generate", body)]
+        return [tuple("".join(part.get(name, "") for part in parts) for name in ("thinking", "response")) for parts in found]
+
     def test_a_stream_is_the_whole_answer_for_every_cut(self):
-        """Random cuts of texts with thoughts, characters of several bytes and stop texts."""
-        source = random.Random(7)
-        texts = ["<think>a<b</thi nk>\n\n</think>\n\n the €nd 😀 of <think>it</think>", "  <think></think>x", "<thinkx>y</think>",
-                 "<think>never closed </thin", "é<|stop|>é", "\n<think>\n"]
-        answers = []
-        for i in range(80):
-            data = texts[i % len(texts)].encode()
-            cuts = sorted(source.sample(range(1, len(data)), min(len(data) - 1, source.randrange(1, 12))))
-            pieces = [list(data[a:b]) for a, b in zip([0, *cuts], [*cuts, len(data)])]
-            answers.append({"if": f"number {i}.", "tokens": pieces, "token_ms": source.choice([0, 0, 2])})
-        with Server(models={"script": {"answers": answers}}) as server:
-            seen = {}
-            for i in range(80):
-                body = {"model": "script", "messages": [{"role": "user", "content": f"number {i}."}], "stop": ["<|stop|>"]}
-                message = server.post("/v1/chat/completions", body)[1]["choices"][0]["message"]
-                whole = (message.get("reasoning_content", ""), message["content"])
-                events = server.events("/v1/chat/completions", {**body, "stream": True})
-                deltas = [event["choices"][0]["delta"] for event in events[:-1]]
-                self.assertEqual(tuple("".join(d.get(name, "") for d in deltas) for name in ("reasoning_content", "content")), whole)
-                self.assertEqual(seen.setdefault(i % len(texts), whole), whole, texts[i % len(texts)])
-            self.assertEqual(seen[0], ("a<b</thi nk>", "the €nd 😀 of <think>it</think>"))
-            self.assertEqual(seen[4], ("", "é"))
+        source, seen = random.Random(7), {}
+        answers = [{"if": f"number {i}.", "tokens": self.pieces(i, source), "token_ms": source.choice([0, 0, 2])} for i in range(self.COUNT)]
+        asks = [(i, ask) for i in range(self.COUNT) for ask in (self.openai_chat, self.openai_completion, self.ollama_chat, self.ollama_generate)]
+        with Server(models={"script": {"model": {"parallel": 8}, "answers": answers}}) as self.server:
+            with concurrent.futures.ThreadPoolExecutor(8) as pool:
+                found = list(pool.map(lambda one: one[1](f"number {one[0]}."), asks))
+        for (i, ask), (whole, streamed) in zip(asks, found):
+            self.assertEqual(streamed, whole, (ask, answers[i]))
+            self.assertEqual(seen.setdefault((ask, i % len(self.TEXTS)), whole), whole, (ask, answers[i]))  # however it is cut
+        self.assertEqual(seen[self.openai_chat, 0], ("a<b</thi nk>", "the €nd 😀 of <think>it</think>"))
+        self.assertEqual(seen[self.openai_completion, 0][1], self.TEXTS[0])
+        for i in range(len(self.TEXTS)):
+            self.assertEqual(seen[self.openai_chat, i], seen[self.ollama_chat, i], self.TEXTS[i])
+        for ask in (self.openai_chat, self.openai_completion, self.ollama_chat, self.ollama_generate):
+            self.assertEqual(seen[ask, 4], ("", "é"))
+            self.assertEqual(seen[ask, 7], ("", "<|sto<|stop|p|>é"))
 
 
 if __name__ == "__main__":

@@ -175,7 +175,7 @@ TEST_F(FullCache, ARequestThatNeedsTooMuchFailsAlone) {
   EXPECT_EQ(run(engine, {60}).tokens, run(load_batch(), {60}).tokens) << "the engine goes on";
 }
 
-// The same before anything of it is computed, where the cache keeps nothing that it could go on from.
+// It is refused before a step if the cache keeps nothing that it could go on from.
 TEST_F(FullCache, ARequestThatNeedsTooMuchIsRefusedWithNumbers) {
   ::setenv("GABBRO_SIM_FAIL", kFourPages, 1);
   Scheduler scheduler(load_batch());

@@ -27,6 +27,7 @@ void run_encoder(Service& service, const std::shared_ptr<Exchange>& exchange, Mo
         service.run([&service, exchange, lease, result = std::move(result), error, ready] {
           try {
             if (error) throw ApiError(*error);
+            service.count_tokens(exchange->request().key_name, result.tokens);
             ready(result);
           } catch (...) {
             service.fail(*exchange, current_api_error());

@@ -94,7 +94,7 @@ void answer_ollama_chat(Service& service, const std::shared_ptr<Exchange>& excha
   const auto body = std::make_shared<const Json>(body_of(exchange->request()));
   Fields first(*body);
   const OllamaRequest request = read_ollama_request(first);
-  if (const Json* const messages = first.find("messages"); messages == nullptr || messages->empty()) {
+  if (const Json* const messages = first.array("messages", SIZE_MAX); messages == nullptr || messages->empty()) {
     check_unused_fields(first);
     only_loads(service, exchange, body, request, true);
     return;

@@ -22,7 +22,7 @@ TITLE = "A short greeting"
 
 
 def requirements():
-    """Those of the installed open-webui, with their versions."""
+    """The dependencies of the installed open-webui, with their versions."""
     for line in importlib.metadata.requires("open-webui"):
         if "extra ==" not in line and re.match(r"[\w.-]+", line)[0].lower() not in NOT_NEEDED:
             yield line
