@@ -70,6 +70,15 @@ class Service {
 
 // Parses a body of type JSON: throws ApiError 415 for another type.
 Json body_of(const HttpRequest& request);
+// A body that is read in parts: fields that name the model, and the others when the model is loaded.
+struct RequestBody {
+  explicit RequestBody(const HttpRequest& request) : json(body_of(request)), fields(json) {}
+  RequestBody(const RequestBody&) = delete;
+  RequestBody& operator=(const RequestBody&) = delete;
+
+  const Json json;
+  Fields fields;
+};
 void respond_json(Exchange& exchange, const Json& body);
 int64_t unix_time();
 std::string rfc3339_now();

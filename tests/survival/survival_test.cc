@@ -214,6 +214,31 @@ TEST_F(FullCache, ARequestWaitsForAShareOfItsAnswer) {
   }
 }
 
+// Pages of a paused request are for those that wait.
+TEST_F(FullCache, APausedRequestGivesItsPagesUp) {
+  ::setenv("GABBRO_SIM_FAIL", kFourPages, 1);
+  Scheduler scheduler(load_batch());
+  const auto add = [&](int32_t token) {
+    const auto answer = std::make_shared<test::RecordedAnswer>();
+    GenerationRequest request{.prompt = std::vector<int32_t>(60, token)};
+    request.options = {.max_tokens = 150, .sampler = {.temperature = 0}, .ignore_end = true};
+    return std::pair(scheduler.add(std::move(request), answer), answer);
+  };
+  const auto [ticket, paused] = add(5);
+  for (int i = 0; i < 3; ++i) scheduler.step();
+  scheduler.pause(ticket, true);
+  const auto next = add(6).second;
+  while (!next->ended()) ASSERT_TRUE(scheduler.step());
+  EXPECT_FALSE(paused->ended());
+  scheduler.pause(ticket, false);
+  while (scheduler.step()) {
+  }
+  for (const auto& answer : {next, paused}) {
+    ASSERT_TRUE(answer->result);
+    EXPECT_EQ(answer->result->token_ids.size(), 150U);
+  }
+}
+
 // More than four pages in the end: no error.
 TEST_F(FullCache, AnAnswerEndsWhereTheMemoryDoes) {
   ::setenv("GABBRO_SIM_FAIL", kFourPages, 1);

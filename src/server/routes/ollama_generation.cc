@@ -48,7 +48,7 @@ void check_unused_fields(Fields& fields) {
 }
 
 // Answers a request without a prompt: it loads the model, or with keep_alive 0 unloads it.
-void only_loads(Service& service, const std::shared_ptr<Exchange>& exchange, const std::shared_ptr<const Json>& body,
+void only_loads(Service& service, const std::shared_ptr<Exchange>& exchange, const std::shared_ptr<RequestBody>& body,
                 const OllamaRequest& request, bool is_chat) {
   if (request.keep_alive && request.keep_alive->count() == 0) {
     const ModelEntry entry = service.models().find(request.model);
@@ -59,7 +59,7 @@ void only_loads(Service& service, const std::shared_ptr<Exchange>& exchange, con
   service.with_model(exchange, request.model, request.keep_alive,
                      [exchange, body, request, is_chat](ModelRegistry::LeaseHandle lease, double) {
                        (*lease)->generator();
-                       Fields fields(*body);
+                       Fields& fields = body->fields;
                        int64_t context = 0;
                        read_ollama_options(fields.object("options"), (*lease)->model(), context);
                        respond_json(*exchange,
@@ -91,19 +91,18 @@ void start_ollama(Service& service, const std::shared_ptr<Exchange>& exchange, M
 }
 
 void answer_ollama_chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
-  const auto body = std::make_shared<const Json>(body_of(exchange->request()));
-  Fields first(*body);
-  const OllamaRequest request = read_ollama_request(first);
-  if (const Json* const messages = first.array("messages", SIZE_MAX); messages == nullptr || messages->empty()) {
-    check_unused_fields(first);
+  const auto body = std::make_shared<RequestBody>(exchange->request());
+  Fields& fields = body->fields;
+  const OllamaRequest request = read_ollama_request(fields);
+  if (const Json* const messages = fields.array("messages", SIZE_MAX); messages == nullptr || messages->empty()) {
+    check_unused_fields(fields);
     only_loads(service, exchange, body, request, true);
     return;
   }
   service.with_model(
       exchange, request.model, request.keep_alive,
       [&service, exchange, body, request](ModelRegistry::LeaseHandle lease, double load_seconds) {
-        Fields fields(*body);
-        read_ollama_request(fields);
+        Fields& fields = body->fields;
         (*lease)->generator();
         const Json messages = with_modelfile((*lease)->model(), read_messages(fields));
         ChatPromptTokens prompt = render_chat((*lease)->model(), messages, read_template_variables(fields));
@@ -143,18 +142,17 @@ ChatPromptTokens generate_prompt(const LoadedModel& model, Fields& fields) {
 }
 
 void answer_ollama_generate(Service& service, const std::shared_ptr<Exchange>& exchange) {
-  const auto body = std::make_shared<const Json>(body_of(exchange->request()));
-  Fields first(*body);
-  const OllamaRequest request = read_ollama_request(first);
-  if (first.text("prompt").value_or("").empty()) {
-    check_unused_fields(first);
+  const auto body = std::make_shared<RequestBody>(exchange->request());
+  Fields& fields = body->fields;
+  const OllamaRequest request = read_ollama_request(fields);
+  if (fields.text("prompt").value_or("").empty()) {
+    check_unused_fields(fields);
     only_loads(service, exchange, body, request, false);
     return;
   }
   service.with_model(exchange, request.model, request.keep_alive,
                      [&service, exchange, body, request](ModelRegistry::LeaseHandle lease, double load_seconds) {
-                       Fields fields(*body);
-                       read_ollama_request(fields);
+                       Fields& fields = body->fields;
                        (*lease)->generator();
                        ChatPromptTokens prompt = generate_prompt((*lease)->model(), fields);
                        start_ollama(service, exchange, std::move(lease), request, fields, std::move(prompt), false,

@@ -14,17 +14,14 @@ int read_max_tokens(Fields& fields) {
 }
 
 void answer_chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
-  const auto body = std::make_shared<const Json>(body_of(exchange->request()));
-  Fields first(*body);
-  const OpenAiRequest request = read_openai_request(first);
-  refuse_unsupported(first);
+  const auto body = std::make_shared<RequestBody>(exchange->request());
+  const OpenAiRequest request = read_openai_request(body->fields);
+  refuse_unsupported(body->fields);
   service.with_model(exchange, request.model, request.keep_alive,
                      [&service, exchange, body, request](ModelRegistry::LeaseHandle lease, double load_seconds) {
                        const LoadedModel& model = (*lease)->model();
                        const ModelFacts& facts = (*lease)->generator().facts();
-                       Fields fields(*body);
-                       read_openai_request(fields);
-                       refuse_unsupported(fields);
+                       Fields& fields = body->fields;
                        const Json messages = with_modelfile(model, read_messages(fields));
                        const Json variables = read_template_variables(fields);
                        GenerateOptions options = read_openai_sampling(fields, model);

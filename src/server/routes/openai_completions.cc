@@ -67,17 +67,14 @@ void refuse_of_completions(Fields& fields, const OpenAiRequest& request) {
 }
 
 void answer_completions(Service& service, const std::shared_ptr<Exchange>& exchange) {
-  const auto body = std::make_shared<const Json>(body_of(exchange->request()));
-  Fields first(*body);
-  const OpenAiRequest request = read_openai_request(first);
-  refuse_of_completions(first, request);
+  const auto body = std::make_shared<RequestBody>(exchange->request());
+  const OpenAiRequest request = read_openai_request(body->fields);
+  refuse_of_completions(body->fields, request);
   service.with_model(exchange, request.model, request.keep_alive,
                      [&service, exchange, body, request](ModelRegistry::LeaseHandle lease, double load_seconds) {
                        const LoadedModel& model = (*lease)->model();
                        const ModelFacts& facts = (*lease)->generator().facts();
-                       Fields fields(*body);
-                       read_openai_request(fields);
-                       refuse_of_completions(fields, request);
+                       Fields& fields = body->fields;
                        GenerateOptions options = read_openai_sampling(fields, model);
                        options.max_tokens =
                            static_cast<int>(fields.integer("max_tokens", -1, kMostTokens).value_or(kDefaultTokens));

@@ -59,8 +59,8 @@ EmbedWork read_input(Fields& fields) {
 }
 
 void answer_embeddings(Service& service, const std::shared_ptr<Exchange>& exchange) {
-  const auto body = std::make_shared<const Json>(body_of(exchange->request()));
-  Fields fields(*body);
+  const Json body = body_of(exchange->request());
+  Fields fields(body);
   const std::string name = fields.text("model").value_or("");
   EmbedWork work = read_input(fields);
   work.options.dimensions = fields.integer("dimensions", 1, kMostDimensions).value_or(0);

@@ -29,11 +29,10 @@ Json piece_json(std::string_view piece) {
 
 // llama.cpp's form has "content", vLLM's "prompt" or "messages".
 void answer_tokenize(Service& service, const std::shared_ptr<Exchange>& exchange) {
-  const auto body = std::make_shared<const Json>(body_of(exchange->request()));
-  Fields first(*body);
-  const std::string name = first.text("model").value_or("");
+  const auto body = std::make_shared<RequestBody>(exchange->request());
+  const std::string name = body->fields.text("model").value_or("");
   service.with_model(exchange, name, {}, [exchange, body](ModelRegistry::LeaseHandle lease, double) {
-    Fields fields(*body);
+    Fields& fields = body->fields;
     const text::Tokenizer& tokenizer = tokenizer_of(**lease);
     const bool is_vllm = !fields.has("content");
     const bool adds = fields.boolean_or(is_vllm ? "add_special_tokens" : "add_special", is_vllm);
@@ -61,11 +60,10 @@ void answer_tokenize(Service& service, const std::shared_ptr<Exchange>& exchange
 }
 
 void answer_detokenize(Service& service, const std::shared_ptr<Exchange>& exchange) {
-  const auto body = std::make_shared<const Json>(body_of(exchange->request()));
-  Fields first(*body);
-  const std::string name = first.text("model").value_or("");
+  const auto body = std::make_shared<RequestBody>(exchange->request());
+  const std::string name = body->fields.text("model").value_or("");
   service.with_model(exchange, name, {}, [exchange, body](ModelRegistry::LeaseHandle lease, double) {
-    Fields fields(*body);
+    Fields& fields = body->fields;
     const text::Tokenizer& tokenizer = tokenizer_of(**lease);
     const Json* const ids = fields.array("tokens", static_cast<size_t>(kMostTokens));
     if (ids == nullptr) throw ApiError(400, "tokens: is required", "missing_required_parameter", "tokens");
@@ -78,11 +76,10 @@ void answer_detokenize(Service& service, const std::shared_ptr<Exchange>& exchan
 }
 
 void answer_template(Service& service, const std::shared_ptr<Exchange>& exchange) {
-  const auto body = std::make_shared<const Json>(body_of(exchange->request()));
-  Fields first(*body);
-  const std::string name = first.text("model").value_or("");
+  const auto body = std::make_shared<RequestBody>(exchange->request());
+  const std::string name = body->fields.text("model").value_or("");
   service.with_model(exchange, name, {}, [exchange, body](ModelRegistry::LeaseHandle lease, double) {
-    Fields fields(*body);
+    Fields& fields = body->fields;
     (*lease)->generator();
     const Json messages = with_modelfile((*lease)->model(), read_messages(fields));
     respond_json(*exchange,
