@@ -4,6 +4,7 @@ import pathlib
 import signal
 import socket
 import sys
+import threading
 import time
 import unittest
 
@@ -12,6 +13,12 @@ import support  # noqa: E402
 from server_support import raw_request  # noqa: E402
 from support import TestCase  # noqa: E402
 from test_program import MEASURING, Program  # noqa: E402
+
+
+def running(program):
+    """Requests that are computed."""
+    text = program.text("/metrics")
+    return sum(int(line.split()[-1]) for line in text.splitlines() if line.startswith("gabbro_requests_running{"))
 
 
 class Real(TestCase):
@@ -67,23 +74,43 @@ class Real(TestCase):
         program = Program(support.real_model())
         self.addCleanup(lambda: program.process.poll() is None and program.end(signal.SIGKILL))
 
-        def running():
-            text = program.text("/metrics")
-            return sum(int(line.split()[-1]) for line in text.splitlines() if line.startswith("gabbro_requests_running{"))
-
         for stream in (False, True):
             words = " ".join(f"{stream}{i}" for i in range(900))  # no beginning that is cached
             body = {"model": pathlib.Path(support.real_model()).stem, "prompt": words, "stream": stream}
             with socket.create_connection(("127.0.0.1", program.port)) as connection:
                 connection.sendall(raw_request("POST", "/v1/completions", body))
-                while running() == 0:
+                while running(program) == 0:
                     time.sleep(0.01)
                 time.sleep(0.1)
-                self.assertEqual(running(), 1)
+                self.assertEqual(running(program), 1)
             start = time.monotonic()
-            while running() > 0:
+            while running(program) > 0:
                 time.sleep(0.005)
             self.assertLess(time.monotonic() - start, 0.1 + MEASURING)
+
+    @unittest.skipUnless(support.real_model(), "SmolLM2 is not in the model cache")
+    def test_a_short_prompt_waits_for_one_chunk_of_a_long_one(self):
+        program = Program(support.real_model(), "--parallel", "2")
+        self.addCleanup(lambda: program.process.poll() is None and program.end(signal.SIGKILL))
+        tokens = program.ask("POST", "/tokenize", {"content": " ".join(f"stone {i}," for i in range(1500))})[1]["tokens"][:3500]
+        ends = {}
+
+        def ask(name, prompt):
+            status, answer = program.ask("POST", "/v1/completions", {"prompt": prompt, "max_tokens": 1})
+            ends[name] = time.monotonic()
+            self.assertEqual((status, answer["usage"]["completion_tokens"]), (200, 1))
+
+        start = time.monotonic()
+        long = threading.Thread(target=ask, args=("long", tokens))
+        long.start()
+        while running(program) == 0:
+            time.sleep(0.01)
+        began = time.monotonic()
+        ask("short", "Hello")
+        long.join()
+        waited, whole = ends["short"] - began, ends["long"] - start
+        # The long prompt has seven chunks of 512 tokens.
+        self.assertLess(waited, whole / 2, f"{waited:.2f} s of {whole:.2f} s")
 
 
 if __name__ == "__main__":
