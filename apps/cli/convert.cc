@@ -1,4 +1,5 @@
-// `convert`: a GGUF file of a safetensors folder, or of another GGUF file with its weights in other formats.
+// `convert`: a GGUF file of a safetensors folder, or of another GGUF file with its weights in other formats; of a
+// pipeline's folder another folder.
 #include <sys/stat.h>
 
 #include <chrono>
@@ -18,6 +19,8 @@
 #include "src/engine/tokenizer_fields.h"
 #include "src/hub/model_cache.h"
 #include "src/models/llm/registry.h"
+#include "src/pictures/pipeline_conversion.h"
+#include "src/pictures/pipeline_folder.h"
 
 namespace gabbro::cli {
 namespace {
@@ -40,10 +43,10 @@ const FileType& type_of(const std::string& name) {
 }
 
 // MODEL-TYPE.gguf in the current folder.
-std::string default_name(const std::string& model, const std::string& type) {
+std::string default_name(const std::string& model, const std::string& type, const char* ending = ".gguf") {
   const std::filesystem::path path = std::filesystem::weakly_canonical(model);
   const bool folder = std::filesystem::is_directory(path);
-  return (folder ? path.filename() : path.stem()).string() + "-" + type + ".gguf";
+  return (folder ? path.filename() : path.stem()).string() + "-" + type + ending;
 }
 
 void check_target(const ConvertOptions& o, const std::string& out, const InputFiles& inputs) {
@@ -87,8 +90,38 @@ void report_left_out(const SourceLayers& layers) {
   if (!left_out.empty()) report("note", fmt::format("{}: not part of the new file: {}", layers->name, left_out));
 }
 
+// A pipeline's folder becomes another folder.
+int run_pipeline(const ConvertOptions& o, const InputFiles& inputs, const FileType& type) {
+  for (const auto& [given, option] :
+       {std::pair(!o.imatrix.empty(), "--imatrix"), {!o.lora.empty(), "--lora"}, {o.force, "--force"}}) {
+    if (given) throw bad_input("{} is not for pipelines of pictures", option);
+  }
+  const std::string out = o.out.empty() ? default_name(o.model, std::string(type.name), "") : o.out;
+  inputs.refuse_output(out);
+  const Cancelable cancelable;
+  const auto start = std::chrono::steady_clock::now();
+  pictures::ConvertedPipeline result;
+  {
+    ProgressBar bar("converting", true);
+    result = pictures::convert_pipeline(
+        o.model, out, type, {.progress = [&](double done) { bar.show(done); }, .cancel = cancelable.flag()});
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (o.common.json) {
+    print_json({{"path", out},
+                {"type", type.name},
+                {"bytes", result.bytes},
+                {"tensors", result.tensors},
+                {"seconds", seconds}});
+  } else {
+    print(fmt::format("{}: {} tensors, {}, {:.1f} s\n", out, result.tensors, human_bytes(result.bytes), seconds));
+  }
+  return 0;
+}
+
 int run(const ConvertOptions& o, const InputFiles& inputs) {
   const FileType& type = type_of(o.type);
+  if (pictures::is_pipeline_folder(o.model)) return run_pipeline(o, inputs, type);
   const auto [model, layers] = resolve_with_layers(o.model);
   const Checkpoint checkpoint = Checkpoint::open(model);
   const std::string out = o.out.empty() ? default_name(model, std::string(type.name)) : o.out;
@@ -141,7 +174,7 @@ void add_convert(Command root) {
   Command command = root.subcommand("convert", "Write a model as one GGUF file, with its weights in any format");
   const auto o = std::make_shared<ConvertOptions>();
   add_model(command, o->model);
-  command.option("-o,--out", o->out, "File to write; MODEL-TYPE.gguf in this folder where it is left out")
+  command.option("-o,--out", o->out, "File to write, or folder of a pipeline of pictures; MODEL-TYPE.gguf in this folder where it is left out")
       .placeholder("FILE.gguf")
       .file(FileUse::kOutput);
   command.option("--type", o->type, "Format of the weights: f32, bf16, f16, q8_0, q4_k_m, ...").placeholder("TYPE");
@@ -153,6 +186,7 @@ void add_convert(Command root) {
   add_threads(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro convert Qwen3-4B --type q8_0 -o qwen3-4b-q8_0.gguf");
+  command.example("gabbro convert stable-diffusion-v1-5 --type q8_0 -o sd15-q8_0");
   command.example("gabbro convert Qwen3-4B --type iq2_xs --imatrix imatrix.gguf");
   command.runs([o, command] { return run(*o, inputs_of(command.spec())); });
 }

@@ -12,7 +12,7 @@ from gabbro import nn
 F = nn.functional
 
 TOKENS = 77  # of a prompt, with padding
-TEXT = {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4}
+TEXT = {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 3, "num_attention_heads": 4}
 UNET = {"channels": (64, 128, 160), "heads": (2, 4, 5), "groups": 32, "latent": 4, "resnets": 1}
 VAE = {"channels": (32, 64, 64, 96), "groups": 16, "latent": 4, "resnets": 1}
 

@@ -89,6 +89,41 @@ void Checkpoint::State::add_tensor(CheckpointTensor tensor) {
   tensors.push_back(std::move(tensor));
 }
 
+// ComfyUI-GGUF's field: the shape of a tensor that is stored as a matrix, so that its rows are whole blocks.
+std::vector<int64_t> shape_of(const gguf::File& file, const gguf::TensorInfo& info) {
+  const std::string key = "comfy.gguf.orig_shape." + std::string(info.name);
+  if (!file.has(key)) return info.shape;
+  int64_t elements = 1;
+  std::vector<int64_t> shape;
+  for (const int32_t length : file.i32s(key)) {
+    elements = length < 1 || elements > info.elements() ? -1 : elements * length;
+    shape.push_back(length);
+  }
+  if (elements != info.elements()) {
+    throw bad_input("{}: {}: the shape ({}) is not that of {} values", file.path(), key, fmt::join(shape, ", "),
+                    info.elements());
+  }
+  return shape;
+}
+
+void Checkpoint::State::add_file(const gguf::File& file) {
+  for (const auto& part : file.parts()) {
+    mapped.push_back(part);
+    file_bytes += part->bytes().size();
+    file_paths.push_back(part->path());
+    file_identities.push_back(file_identity(part->path()));
+  }
+  for (const gguf::TensorInfo& info : file.tensors()) {
+    const gguf::GgmlType* type = gguf::find_ggml_type(info.ggml_type);
+    add_tensor({.name = info.name,
+                .format = info.type_name,
+                .known_dtype = type != nullptr ? type->dtype : std::nullopt,
+                .shape = shape_of(file, info),
+                .data = info.data,
+                .file = info.file});
+  }
+}
+
 std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_gguf(gguf::File opened) {
   struct GgufState final : State {
     explicit GgufState(gguf::File f) : file(std::move(f)) {}
@@ -112,21 +147,7 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_gguf(gguf::File o
   state->path = file.path();
   state->gguf_version = file.version();
   state->file_count = file.parts().size();
-  state->mapped.assign(file.parts().begin(), file.parts().end());
-  for (const auto& part : file.parts()) {
-    state->file_bytes += part->bytes().size();
-    state->file_paths.push_back(part->path());
-    state->file_identities.push_back(file_identity(part->path()));
-  }
-  for (const gguf::TensorInfo& info : file.tensors()) {
-    const gguf::GgmlType* type = gguf::find_ggml_type(info.ggml_type);
-    state->add_tensor({.name = info.name,
-                       .format = info.type_name,
-                       .known_dtype = type != nullptr ? type->dtype : std::nullopt,
-                       .shape = info.shape,
-                       .data = info.data,
-                       .file = info.file});
-  }
+  state->add_file(file);
   std::vector<published::Matrix> read_in_f32;
   published::add_f64(state->tensors, read_in_f32);
   state->replace_tensors(std::move(read_in_f32));

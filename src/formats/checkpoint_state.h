@@ -20,6 +20,7 @@ struct Checkpoint::State {
 
   // Checks that names are unique.
   void add_tensor(CheckpointTensor tensor);
+  void add_file(const gguf::File& file);
   // Replaces the tensors that these matrices are made of.
   void replace_tensors(std::vector<published::Matrix> matrices);
 

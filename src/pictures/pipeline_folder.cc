@@ -70,6 +70,7 @@ std::string weights_of(const std::string& folder) {
       if (is_there(file)) return file.string();
     }
   }
+  if (is_there(path / "model.gguf")) return (path / "model.gguf").string();
   for (const char* name : {"diffusion_pytorch_model.bin", "pytorch_model.bin"}) {
     if (is_there(path / name)) {
       throw Error(ErrorCode::kBadInput,
@@ -77,7 +78,7 @@ std::string weights_of(const std::string& folder) {
                   "save the pipeline with safe_serialization=True, or fetch its safetensors files");
     }
   }
-  throw bad_input("{}: has no safetensors file", folder);
+  throw bad_input("{}: has no safetensors file and no model.gguf", folder);
 }
 
 }  // namespace gabbro::pictures

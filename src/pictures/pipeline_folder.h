@@ -19,8 +19,8 @@ bool is_pipeline_folder(const std::string& path);
 // part that is missing or of another class.
 PipelineFolder read_pipeline_folder(const std::string& path);
 
-// The weights of a part: the safetensors file or index that diffusers would take first. Throws bad_input where there
-// are none, and for weights that only pickles hold.
+// The weights of a part: the safetensors file or index that diffusers would take first, or model.gguf, which convert
+// writes. Throws bad_input where there are none, and for weights that only pickles hold.
 std::string weights_of(const std::string& folder);
 
 // FOLDER/FILE as JSON. Throws bad_input that names it.

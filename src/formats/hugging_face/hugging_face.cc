@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "src/base/error.h"
@@ -9,6 +10,7 @@
 #include "src/base/quote.h"
 #include "src/formats/checkpoint_state.h"
 #include "src/formats/foreign_folder.h"
+#include "src/formats/gguf/gguf.h"
 #include "src/formats/gguf/gguf_parse.h"
 #include "src/formats/hugging_face/json_file.h"
 #include "src/formats/hugging_face/json_metadata.h"
@@ -21,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
+constexpr std::string_view kPipelinePart = "pipeline_part";
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 
 bool file_exists(const fs::path& path) {
@@ -87,6 +90,15 @@ Json read_json_object(const std::string& path) {
   return document;
 }
 
+// The weights of a pipeline's part, under the names of the folder, as convert writes them. Returns none if there is no such file.
+std::optional<gguf::File> part_in_gguf(const fs::path& folder) {
+  const fs::path path = folder / "model.gguf";
+  if (!file_exists(path)) return std::nullopt;
+  gguf::File file = gguf::File::open(path.string());
+  if (file.string_or("general.type", "") != kPipelinePart) return std::nullopt;
+  return file;
+}
+
 }  // namespace
 
 std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(const std::string& path) {
@@ -96,6 +108,7 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
     TokenizerFiles tokenizer_files() const override { return read_tokenizer_files(folder.string()); }
     fs::path folder;
     std::vector<std::unique_ptr<const safetensors::File>> files;
+    std::optional<gguf::File> gguf;
     std::vector<Json> documents;
     JsonMetadata fields;
   };
@@ -107,7 +120,9 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
   state->folder = is_folder ? fs::path(path) : fs::path(path).parent_path();
   if (fs::path(path).filename() == "adapter_model.safetensors") refuse_adapter_folder(or_dot(state->folder));
   const bool is_index = !is_folder && path.ends_with(kIndexSuffix);
-  const std::set<std::string> names = is_folder  ? files_of_folder(path)
+  state->gguf = is_folder ? part_in_gguf(path) : std::nullopt;
+  const std::set<std::string> names = state->gguf  ? std::set<std::string>()
+                                      : is_folder  ? files_of_folder(path)
                                       : is_index ? files_of_index(path)
                                                  : std::set{fs::path(path).filename().string()};
   for (const std::string& name : names) {
@@ -127,7 +142,8 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
                          .file = file->mapped()});
     }
   }
-  state->file_count = names.size();
+  if (state->gguf) state->add_file(*state->gguf);
+  state->file_count = state->file_paths.size();
   state->documents.reserve(3);  // fields are views
   for (const auto& [name, prefix] : {std::pair("config.json", ""), {"generation_config.json", "generation_config."}}) {
     if (!file_exists(state->folder / name)) continue;
