@@ -174,7 +174,9 @@ void add_convert(Command root) {
   Command command = root.subcommand("convert", "Write a model as one GGUF file, with its weights in any format");
   const auto o = std::make_shared<ConvertOptions>();
   add_model(command, o->model);
-  command.option("-o,--out", o->out, "File to write, or folder of a pipeline of pictures; MODEL-TYPE.gguf in this folder where it is left out")
+  command
+      .option("-o,--out", o->out,
+              "File to write, or folder of a pipeline of pictures; MODEL-TYPE.gguf in this folder where it is left out")
       .placeholder("FILE.gguf")
       .file(FileUse::kOutput);
   command.option("--type", o->type, "Format of the weights: f32, bf16, f16, q8_0, q4_k_m, ...").placeholder("TYPE");

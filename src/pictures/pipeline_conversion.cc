@@ -94,7 +94,7 @@ void write_safetensors(const std::string& path, const std::deque<ConvertedTensor
 
 // Files of a part besides its weights.
 void copy_descriptions(const fs::path& from, const fs::path& to) {
-  fs::create_directories(to);
+  fs::create_directory(to);
   for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
     const std::string name = entry.path().filename().string();
     const bool is_description = name.ends_with(".json") || name.ends_with(".txt") || name.ends_with(".md");

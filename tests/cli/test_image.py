@@ -94,6 +94,22 @@ class Image(TestCase):
         self.assertIn("note: the prompt has more than 75 tokens", result.err.decode())
         self.draw("--guidance", "1", folder=PIPELINES / "sd21")
 
+    def test_other_formats(self):
+        quantized, back = self.folder / "q8", self.folder / "back"
+        document = json.loads(self.succeeds("convert", PIPELINES / "sd21", "--type", "q8_0", "-o", quantized, "--json").text)
+        self.assertEqual((document["type"], document["path"]), ("q8_0", str(quantized)))
+        self.assertIn("tensors", self.succeeds("convert", quantized, "--type", "bf16", "-o", back).text)
+        for folder in (quantized, back):
+            self.draw(folder=folder)
+        refused = [(("-o", back), "is there already"), (("-o", self.folder / "x", "--force"), "--force"),
+                   (("-o", self.folder / "x", "--imatrix", self.file("m", "x")), "--imatrix"),
+                   (("-o", self.folder / "x", "--lora", "a"), "--lora"), (("--type", "int8_f32"), "int8_f32"),
+                   (("-o", self.folder / "none" / "x" / "y"), "none"), (("--type", "other"), "'other'")]
+        for arguments, says in refused:
+            with self.subTest(arguments=arguments):
+                self.fails(2, "convert", PIPELINES / "sd15", *arguments, says=says)
+        self.assertFalse((self.folder / "x").exists())
+
     def test_refused_arguments(self):
         out, model = self.folder / "none.png", PIPELINES / "sd15"
         draw = ("image", model, "a", "-o", out, "--device", "cpu")

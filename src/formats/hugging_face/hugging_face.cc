@@ -121,10 +121,10 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
   if (fs::path(path).filename() == "adapter_model.safetensors") refuse_adapter_folder(or_dot(state->folder));
   const bool is_index = !is_folder && path.ends_with(kIndexSuffix);
   state->gguf = is_folder ? part_in_gguf(path) : std::nullopt;
-  const std::set<std::string> names = state->gguf  ? std::set<std::string>()
-                                      : is_folder  ? files_of_folder(path)
-                                      : is_index ? files_of_index(path)
-                                                 : std::set{fs::path(path).filename().string()};
+  const std::set<std::string> names = state->gguf ? std::set<std::string>()
+                                      : is_folder ? files_of_folder(path)
+                                      : is_index  ? files_of_index(path)
+                                                  : std::set{fs::path(path).filename().string()};
   for (const std::string& name : names) {
     const std::string file_path = (state->folder / name).string();
     if (names.size() > 1) require_part(state->folder, name, path);
