@@ -36,7 +36,7 @@ class Trainer:
 
     def __init__(self, modules: list[nn.Module], loss: Callable[..., gb.Tensor], rate: float, dtype: Any) -> None:
         self.parameters = [parameter for module in modules for parameter in module.parameters()]
-        # Copies of values, in memory of their own: an assignment changes them in place.
+        # Copies of values in separate memory: an assignment changes them in place.
         self.averages = [gb.tensor(parameter.numpy().copy()) for parameter in self.parameters]
         self.means = [gb.tensor(np.zeros(p.shape, np.float32)) for p in self.parameters]
         self.squares = [gb.tensor(np.zeros(p.shape, np.float32)) for p in self.parameters]
@@ -333,7 +333,7 @@ class Run:
         self.train_unet()
 
 
-def main() -> None:
+def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("pictures")
     parser.add_argument("-o", "--out", required=True)
@@ -352,7 +352,11 @@ def main() -> None:
     parser.add_argument("--save-seconds", type=float, default=5, help="kept for the last save")
     parser.add_argument("--checkpoint", help="a file for all that --resume needs")
     parser.add_argument("--resume", help="a file of --checkpoint")
-    options = parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = parsed(arguments)
     gb.set_device(options.device)
     Run(options).run()
 

@@ -10,7 +10,7 @@ import math as _math
 import os as _os
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from . import _core, backend, llm, nn, optim, server
+from . import _core, backend, image, llm, nn, optim, server
 
 if _TYPE_CHECKING:  # mypy takes the first of two definitions
     from .functions import *  # noqa: F403
@@ -96,6 +96,7 @@ __all__ = [
     "grad",
     "iinfo",
     "imag",
+    "image",
     "inference_mode",
     "isdtype",
     "linalg",

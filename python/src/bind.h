@@ -38,6 +38,7 @@ void bind_exchange(nb::module_& m, TensorClass& tensor);
 void bind_run(nb::module_& m, TensorClass& tensor);
 void bind_language_models(nb::module_& m);
 void bind_text_encoders(nb::module_& m);
+void bind_picture_pipelines(nb::module_& m);
 void bind_compile(nb::module_& m);
 void bind_gradients(nb::module_& m, TensorClass& tensor);
 

@@ -2,8 +2,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "gabbro/engine/chat.h"
+#include "python/src/callback.h"
 #include "python/src/checked.h"
-#include "python/src/fork.h"
 #include "python/src/source_layers.h"
 #include "src/base/error.h"
 #include "src/engine/batch.h"
@@ -13,44 +13,6 @@
 
 namespace gabbro::python {
 namespace {
-
-// Stops a generation from another thread.
-struct CancelFlag {
-  std::atomic<bool> set{false};
-};
-
-// Functions of Python that are called while the GIL is released. The first error ends the work, and is raised after it.
-class Callback {
- public:
-  explicit Callback(nb::object function) : function_(std::move(function)) {}
-
-  template <class... Arguments>
-  void operator()(const Arguments&... arguments) {
-    if (function_.is_none()) return;
-    const WithGil gil;
-    if (error_ != nullptr) return;
-    try {
-      function_(argument_of(arguments)...);
-    } catch (nb::python_error&) {
-      error_ = std::current_exception();
-    }
-  }
-  bool failed() const { return error_ != nullptr; }
-  void rethrow() const {
-    if (error_ != nullptr) std::rethrow_exception(error_);
-  }
-
- private:
-  // Python's objects are made with the GIL alone.
-  static nb::str argument_of(std::string_view text) { return nb::str(text.data(), text.size()); }
-  template <class T>
-  static const T& argument_of(const T& value) {
-    return value;
-  }
-
-  nb::object function_;
-  std::exception_ptr error_;
-};
 
 struct LanguageModel {
   std::shared_ptr<Engine> engine;

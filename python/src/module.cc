@@ -56,5 +56,6 @@ NB_MODULE(_core, m) {
   bind_optimizers(m);
   bind_language_models(m);
   bind_text_encoders(m);
+  bind_picture_pipelines(m);
   watch_pending_work();
 }

@@ -1,6 +1,7 @@
 """The programs of examples/ run, and do what they say."""
 
 import importlib.util
+import json
 from pathlib import Path
 
 import numpy as np
@@ -38,3 +39,51 @@ def test_tensors_are_handed_over(capsys):
 
 def test_an_op_of_ones_own_has_its_gradient():
     assert example("custom_op").largest_error() < np.float32(1e-2)
+
+
+def test_a_pipeline_of_pictures_is_trained(tmp_path, monkeypatch):
+    folder = FOLDER / "emoji"
+    monkeypatch.syspath_prepend(str(folder))
+    gb.set_device("cpu")
+    import networks
+    import tokenizer
+    import train
+
+    # Small networks: the file formats and the loops are those of the real ones.
+    monkeypatch.setitem(networks.UNET, "channels", (8, 16))
+    monkeypatch.setitem(networks.UNET, "heads", (1, 2))
+    monkeypatch.setitem(networks.UNET, "groups", 4)
+    monkeypatch.setitem(networks.VAE, "channels", (4, 4, 8, 8))
+    monkeypatch.setitem(networks.VAE, "groups", 2)
+    monkeypatch.setitem(networks.TEXT, "num_hidden_layers", 1)
+    texts = [{"emoji": "", "name": name, "keywords": ["sign"]} for name in ("red circle", "blue square", "flag: none")]
+    vocabulary, merges = tokenizer.train(tokenizer.captions_for_vocabulary(texts))
+    pictures = np.random.default_rng(0).integers(0, 255, (3, 32, 32, 4), np.uint8)
+    data = json.dumps({"texts": texts, "vocabulary": vocabulary, "merges": merges})
+    np.savez(tmp_path / "pictures.npz", pictures=pictures, data=data)
+    common = [str(tmp_path / "pictures.npz"), "-o", str(tmp_path / "out"), "--dtype", "f32", "--minutes", "5"]
+    common += ["--vae-batch", "2", "--batch", "2", "--vae-steps", "2", "--steps", "2"]
+    checkpoint = str(tmp_path / "checkpoint.safetensors")
+    for more in (["--checkpoint", checkpoint], ["--resume", checkpoint, "--weights", "f32"]):
+        train.main([*common, *more])
+        pipe = gb.image.Pipeline.from_pretrained(tmp_path / "out", device="cpu")
+        images = pipe("red circle on blue", num_inference_steps=2, seed=1, output_type="np", width=32, height=32).images
+        assert images.shape == (1, 32, 32, 3) and images.std() > 0
+    trained = gb.load_state(checkpoint)
+    assert trained["steps"].tolist() == [2, 2, 1]
+    # Latents have deviation 1.
+    latents = train.Run(train.parsed([*common, "--resume", checkpoint])).encode(pictures, np.ones((1, 3), np.float32))
+    assert np.allclose(latents.std((0, 2, 3)), 1, atol=0.2)
+
+
+def test_words_become_the_tokens_of_a_vocabulary(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER / "emoji"))
+    import tokenizer
+
+    vocabulary, merges = tokenizer.train(["red heart", "red car", "red cat"])
+    tokens = tokenizer.Tokenizer(vocabulary, merges, 8)
+    names = {number: token for token, number in vocabulary.items()}
+    found = [names[token] for token in tokens("A Red é car")]
+    assert found[:3] == ["<|startoftext|>", "a</w>", "red</w>"]
+    assert found[3:] == ["Ã", "©</w>", "car</w>", "<|endoftext|>", "<|endoftext|>"]
+    assert len(tokens("red " * 20)) == 8

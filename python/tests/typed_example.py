@@ -45,6 +45,13 @@ def train(model: Net, x: gb.Tensor) -> None:
         print(name, parameter.grad)
 
 
+def draw(pipe: gb.image.Pipeline) -> list[int]:
+    def on_step(caller: gb.image.Pipeline, step: int, timestep: float, values: dict[str, object]) -> None:
+        print(caller, step, timestep, values["pred_original_sample"])
+
+    return pipe("a red heart", num_inference_steps=8, seed=1, callback_on_step_end=on_step, output_type="np").seeds
+
+
 def main() -> None:
     train(Net(4), gb.ones((2, 3)))
     gb.set_device("cpu")

@@ -1,5 +1,7 @@
 #include "src/formats/checkpoint.h"
 
+#include <fmt/ranges.h>
+
 #include <cstring>
 #include <filesystem>
 

@@ -48,6 +48,7 @@ std::shared_ptr<M> load_part(const std::string& folder, const std::shared_ptr<De
   checkpoint.require_unchanged();
   files.add(checkpoint.files());
   facts.file_bytes += checkpoint.file_bytes();
+  if (options.progress) options.progress(part, 1);  // also if tensors of the file are not used
   return model;
 }
 
@@ -319,7 +320,8 @@ PictureResult Pipeline::generate(const PictureRequest& request) {
                        .latent = seen,
                        .channels = channels,
                        .height = height,
-                       .width = width});
+                       .width = width,
+                       .timestep = timestep});
     }
     return output;
   };

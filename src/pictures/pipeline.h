@@ -38,6 +38,7 @@ struct PictureStep {
   int64_t step = 0, steps = 0;  // calls of the model so far, and all of them
   const Latent& latent;
   int64_t channels = 4, height = 0, width = 0;
+  double timestep = 0;
 };
 
 struct PictureRequest {

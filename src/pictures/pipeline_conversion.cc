@@ -47,7 +47,7 @@ ConvertedTensor convert_tensor(const Checkpoint& checkpoint, const CheckpointTen
   }
   tensor.prepare();
   const DType stored = tensor.dtype();
-  if (!is_floating(stored) && !is_quantized(stored)) {  // numbers of positions: as they are
+  if (!is_floating(stored) && !is_quantized(stored)) {  // numbers of positions
     result.dtype = stored;
     result.stored = tensor.shape;
     result.bytes.assign(tensor.data.begin(), tensor.data.end());

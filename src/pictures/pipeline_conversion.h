@@ -1,4 +1,4 @@
-// `convert` of a pipeline's folder: its weights in another format, its other files as they are.
+// `convert` of a pipeline's folder: weights in another format, and copies of the other files.
 #pragma once
 
 #include <atomic>

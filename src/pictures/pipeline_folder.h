@@ -20,7 +20,7 @@ bool is_pipeline_folder(const std::string& path);
 PipelineFolder read_pipeline_folder(const std::string& path);
 
 // The weights of a part: the safetensors file or index that diffusers would take first, or model.gguf, which convert
-// writes. Throws bad_input where there are none, and for weights that only pickles hold.
+// writes. Throws bad_input if there is no such file, or only a pickle.
 std::string weights_of(const std::string& folder);
 
 // FOLDER/FILE as JSON. Throws bad_input that names it.

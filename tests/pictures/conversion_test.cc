@@ -1,4 +1,4 @@
-// Folders of pipelines in other formats: the weights are those of the format, and pictures stay the same.
+// Folders of pipelines in other formats: the format of each weight, and pictures that stay the same.
 #include <unistd.h>
 
 #include <algorithm>
