@@ -121,7 +121,7 @@ int run_pipeline(const ConvertOptions& o, const InputFiles& inputs, const FileTy
 
 int run(const ConvertOptions& o, const InputFiles& inputs) {
   const FileType& type = type_of(o.type);
-  if (pictures::is_pipeline_folder(o.model)) return run_pipeline(o, inputs, type);
+  if (pictures::is_pipeline_folder(pictures::find_pipeline(o.model))) return run_pipeline(o, inputs, type);
   const auto [model, layers] = resolve_with_layers(o.model);
   const Checkpoint checkpoint = Checkpoint::open(model);
   const std::string out = o.out.empty() ? default_name(model, std::string(type.name)) : o.out;

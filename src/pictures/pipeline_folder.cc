@@ -39,7 +39,18 @@ Json read_config(const std::string& folder, const char* file) {
   return parse_sorted_json(read_text_file(path, kMostConfig), path);
 }
 
-PipelineFolder read_pipeline_folder(const std::string& path) {
+std::string find_pipeline(const std::string& model) {
+  const bool is_name =
+      !model.empty() && model.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_") == model.npos;
+  if (!is_name || is_there(model)) return model;
+  std::error_code ignored;
+  const fs::path program = fs::read_symlink("/proc/self/exe", ignored);
+  const fs::path found = program.parent_path().parent_path() / "share" / "gabbro" / "models" / model;
+  return is_pipeline_folder(found.string()) ? found.string() : model;
+}
+
+PipelineFolder read_pipeline_folder(const std::string& model) {
+  const std::string path = find_pipeline(model);
   const fs::path folder(path);
   if (!is_there(folder)) throw bad_input("{}: no such folder", path);
   if (!is_there(folder / kIndex)) {

@@ -1,7 +1,9 @@
 """`image`: pictures of tiny pipelines, the text in their files, and what is refused."""
 import json
+import os
 import shutil
 import struct
+import subprocess
 import zlib
 
 import support
@@ -109,6 +111,21 @@ class Image(TestCase):
             with self.subTest(arguments=arguments):
                 self.fails(2, "convert", PIPELINES / "sd15", *arguments, says=says)
         self.assertFalse((self.folder / "x").exists())
+
+    def test_a_pipeline_by_its_name(self):
+        program = self.folder / "bin" / "gabbro"
+        program.parent.mkdir()
+        shutil.copy(support.PROGRAM, program)
+        folder = self.folder / "share" / "gabbro" / "models" / "tiny-1"
+        shutil.copytree(PIPELINES / "sd15", folder)
+        plugins = {"GABBRO_PLUGIN_PATH": str(support.BUILD / "lib")}
+        out = self.folder / "out.png"
+        for name, code in (("tiny-1", 0), ("tiny-2", 2), ("Tiny-1", 2), ("../models/tiny-1", 2)):
+            done = subprocess.run([program, "image", name, "a", "-o", out, *SMALL], capture_output=True,
+                                  env={**os.environ, **plugins}, cwd=self.folder)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertEqual(out.exists(), code == 0)
+            out.unlink(missing_ok=True)
 
     def test_refused_arguments(self):
         out, model = self.folder / "none.png", PIPELINES / "sd15"
