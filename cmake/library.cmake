@@ -2,11 +2,11 @@
 # the Python extension link the modules statically: they use more than the public API, start without relocating it, and
 # cannot meet another version of the library.
 add_library(libgabbro SHARED ${CMAKE_CURRENT_LIST_DIR}/library.cc)
-target_link_libraries(libgabbro PRIVATE gabbro_train gabbro_engine)
+target_link_libraries(libgabbro PRIVATE gabbro_train gabbro_engine gabbro_pictures)
 target_link_options(libgabbro PRIVATE -Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/library.map)
 # Modules with public functions: all stay, also if the library itself does not call them.
 set_target_properties(libgabbro PROPERTIES
-  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,gabbro_tensor,gabbro_backend,gabbro_graph,gabbro_ops,gabbro_nn,gabbro_train,gabbro_engine")
+  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,gabbro_tensor,gabbro_backend,gabbro_graph,gabbro_ops,gabbro_nn,gabbro_train,gabbro_engine,gabbro_pictures")
 set_target_properties(libgabbro PROPERTIES OUTPUT_NAME gabbro EXPORT_NAME gabbro LINK_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/library.map
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})  # 0.x: a minor version may break
 target_include_directories(libgabbro INTERFACE $<INSTALL_INTERFACE:include>)

@@ -45,7 +45,7 @@ ABOVE = {"src/models/config/": ("src/models/weights/", "src/models/llm/", "src/m
 # to the highest module that they include. Without a name: the top of the ladder.
 PUBLIC_HEADERS = {"dtype.h": "base", "quant_traits.h": "base", "backend_abi.h": "base", "error.h": "base", "sampling_options.h": "base",
                   "file_faults.h": "base", "device.h": "backend", "tensor.h": "plan", "ops.h": "ops", "nn.h": "nn", "optim.h": "train",
-                  "llm.h": "engine", "image.h": "engine", "gabbro.h": "engine"}
+                  "llm.h": "engine", "image.h": "pictures", "gabbro.h": "apps"}
 
 # Headers that a backend may include.
 BACKEND_MAY_INCLUDE = ("include/gabbro/backend_abi.h", "include/gabbro/dtype.h", "include/gabbro/error.h", "src/base/", "src/formats/quant/",

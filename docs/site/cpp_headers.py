@@ -5,7 +5,7 @@ import pathlib
 import re
 
 INCLUDE = pathlib.Path(__file__).parents[2] / "include"
-PAGES = ("tensor", "ops", "nn", "optim", "device", "llm")
+PAGES = ("tensor", "ops", "nn", "optim", "device", "llm", "image")
 # The page of headers that several pages include.
 HOMES = {
     "gabbro/backend": "device",

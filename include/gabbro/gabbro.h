@@ -3,6 +3,7 @@
 
 #include "gabbro/device.h"
 #include "gabbro/file_faults.h"
+#include "gabbro/image.h"
 #include "gabbro/llm.h"
 #include "gabbro/nn.h"
 #include "gabbro/ops.h"

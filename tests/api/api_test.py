@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("GABBRO_BUILD_DIR", ROOT / "build" / "release"))
 COMPILER = os.environ.get("CXX", "c++")
 MODEL = ROOT / "tests" / "data" / "tiny" / "tiny-f16.gguf"
+PIPELINE = ROOT / "tests" / "data" / "pictures" / "sd15"
 EXAMPLES = ROOT / "examples" / "cpp"
 STRICT = ["-std=c++20", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
 
@@ -95,6 +96,11 @@ class Api(unittest.TestCase):
         text = run(build / "chat", MODEL, "hello", "8")
         self.assertTrue(text.strip())
         self.assertEqual(run(build / "chat", MODEL, "hello", "8"), text)
+        picture = self.folder / "picture.ppm"
+        self.assertEqual(run(build / "draw", PIPELINE, "a red heart", picture, "3"), "64 x 64\n")
+        self.assertEqual(picture.read_bytes()[:8], b"P6 64 64")
+        with self.assertRaisesRegex(AssertionError, "ended with 2:\ndraw: error: .*nowhere: no such folder"):
+            run(build / "draw", self.folder / "nowhere", "a", self.folder / "none.ppm")
         with self.assertRaisesRegex(AssertionError, "ended with 2:\nchat: error: .*nowhere.gguf"):
             run(build / "chat", self.folder / "nowhere.gguf", "hello")
         # The plugin is the installed one.
