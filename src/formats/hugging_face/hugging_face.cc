@@ -90,7 +90,8 @@ Json read_json_object(const std::string& path) {
   return document;
 }
 
-// The weights of a pipeline's part, under the names of the folder, as convert writes them. Returns none if there is no such file.
+// The weights of a pipeline's part, under the names of the folder, as convert writes them. Returns none if there is no
+// such file.
 std::optional<gguf::File> part_in_gguf(const fs::path& folder) {
   const fs::path path = folder / "model.gguf";
   if (!file_exists(path)) return std::nullopt;
