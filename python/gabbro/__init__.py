@@ -61,11 +61,16 @@ from . import array_api as array_api  # noqa: E402
 from . import autograd as autograd  # noqa: E402
 from . import cuda as cuda  # noqa: E402
 from . import distributions as distributions  # noqa: E402
+from . import func as func  # noqa: E402
 from . import linalg as linalg  # noqa: E402
 from . import random as random  # noqa: E402
 from . import serialization as serialization  # noqa: E402
 from . import testing as testing  # noqa: E402
 from . import utils as utils  # noqa: E402
+from ._decompositions import det, logdet, matrix_power, slogdet  # noqa: E402
+from ._decompositions import inv as inverse  # noqa: E402
+from ._decompositions import pinv as pinverse  # noqa: E402
+from .func import vmap  # noqa: E402
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
@@ -88,26 +93,32 @@ __all__ = [
     "cuda",
     "cumulative_prod",
     "cumulative_sum",
+    "det",
     "distributions",
     "enable_grad",
     "explain",
     "finfo",
+    "func",
     "get_default_dtype",
     "grad",
     "iinfo",
     "imag",
     "image",
     "inference_mode",
+    "inverse",
     "isdtype",
     "linalg",
     "llm",
     "load",
     "load_state",
     "logaddexp",
+    "logdet",
+    "matrix_power",
     "nextafter",
     "nn",
     "no_grad",
     "optim",
+    "pinverse",
     "positive",
     "promote_types",
     "random",
@@ -120,6 +131,7 @@ __all__ = [
     "set_default_dtype",
     "set_grad_enabled",
     "signbit",
+    "slogdet",
     "testing",
     "unique_all",
     "unique_counts",
@@ -127,6 +139,7 @@ __all__ = [
     "unique_values",
     "utils",
     "value_and_grad",
+    "vmap",
 ]
 __all__ += [_name for _name in dir(_core) if _name in globals() and not _name.startswith("_")]
 __all__ = sorted({*__all__, *_functions})

@@ -1,9 +1,10 @@
-"""Norms and products under the names of torch.linalg.
+"""Norms, products, solving and decompositions under the names of torch.linalg.
 
 >>> gb.linalg.norm(gb.tensor([3.0, 4.0]))
 tensor(5.)
 
-Decompositions (solve, inv, det, cholesky, qr, svd, eigh) are not there: use NumPy with ``x.numpy()``.
+Solving and decompositions are computed by LAPACK on the CPU, in float32 or float64; a tensor of a GPU goes there first:
+``x.to("cpu")``. Results have gradients.
 """
 
 from __future__ import annotations
@@ -13,11 +14,51 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor
+from ._decompositions import (
+    cholesky,
+    det,
+    eigh,
+    eigvalsh,
+    inv,
+    lstsq,
+    matrix_power,
+    matrix_rank,
+    multi_dot,
+    pinv,
+    qr,
+    slogdet,
+    solve,
+    svd,
+    svdvals,
+)
 from .functions.products import cross, matmul
 from .functions.reductions import vector_norm as _vector_norm
 from .functions.shapes import diagonal
 
-__all__ = ["cross", "diagonal", "matmul", "matrix_norm", "norm", "vecdot", "vector_norm"]
+__all__ = [
+    "cholesky",
+    "cross",
+    "det",
+    "diagonal",
+    "eigh",
+    "eigvalsh",
+    "inv",
+    "lstsq",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "svd",
+    "svdvals",
+    "vecdot",
+    "vector_norm",
+]
 
 
 def _converted(op: str, x: Tensor, dtype: Any) -> Tensor:
@@ -49,7 +90,7 @@ def matrix_norm(
 ) -> Tensor:
     """The Frobenius norm of matrices, or the largest (1, inf) or smallest (-1, -inf) sum of a column or a row.
 
-    The orders 2, -2 and "nuc", which need singular values, are refused.
+    Of the singular values 2 is the largest, -2 the smallest one, and "nuc" their sum: on the CPU.
 
     >>> gb.linalg.matrix_norm(gb.tensor([[3.0, 0.0], [0.0, 4.0]]))
     tensor(5.)
@@ -58,8 +99,10 @@ def matrix_norm(
     rows, columns = (axis % x.ndim for axis in dim)
     if ord == "fro":
         return _in_float32(lambda y: _vector_norm(y, 2, (rows, columns), keepdim), x)
+    if ord in (2, -2, "nuc"):
+        return _of_singular_values(x, ord, rows, columns, keepdim)
     if ord not in (1, -1, math.inf, -math.inf):
-        raise ValueError(f"[matrix_norm] ord is 'fro', 1, -1, inf or -inf, not {ord!r}")
+        raise ValueError(f"[matrix_norm] ord is 'fro', 'nuc', 1, -1, 2, -2, inf or -inf, not {ord!r}")
     first, second = (rows, columns) if abs(ord) == 1 else (columns, rows)
 
     def computed(y: Tensor) -> Tensor:
@@ -68,6 +111,12 @@ def matrix_norm(
         return result if keepdim else _core.squeeze(result, (rows, columns))
 
     return _in_float32(computed, x)
+
+
+def _of_singular_values(x: Tensor, ord: Any, rows: int, columns: int, keepdim: bool) -> Tensor:
+    s = svdvals(_core.moveaxis(x, (rows, columns), (-2, -1)))
+    result = _core.sum(s, -1) if ord == "nuc" else (_core.max if ord > 0 else _core.min)(s, -1)
+    return _core.expand_dims(result, (rows, columns)) if keepdim else result
 
 
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:

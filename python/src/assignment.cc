@@ -114,9 +114,12 @@ Tensor without_leading_ones(const Tensor& values, int rank) {
 void set(nb::handle self, nb::handle object, nb::handle value) {
   if (assign_in_place(self, object, value)) return;
   const Tensor& x = nb::cast<const Tensor&>(self);
-  std::vector<Index> indices = index_argument(object, x);
   Tensor values = cast(operand("setitem", value, x), x.dtype());
-  if (const auto result = masked(x, indices, values)) return rebind("setitem", self, *result);
+  if (nb::isinstance<Tensor>(object)) {
+    if (const auto result = masked(x, {nb::cast<const Tensor&>(object)}, values))
+      return rebind("setitem", self, *result);
+  }
+  std::vector<Index> indices = index_argument(object, x);
   const Tensor before = element(x, indices);
   const Shape& wanted = before.shape();
   values = without_leading_ones(values, wanted.rank());

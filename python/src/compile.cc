@@ -118,6 +118,7 @@ class CompiledFunction {
     } else {
       run_interruptibly([&](const std::atomic<bool>* cancel) { results = (*compiled_)(inputs, cancel); });
     }
+    for (const Tensor& result : results) note_memory(result.shared_state());
     const size_t own = results.size() - updates_.size();
     for (size_t i = 0; i < updates_.size(); ++i) {
       const auto [is_argument, index] = updates_[i];

@@ -119,6 +119,9 @@ False
 )");
   tensor
       .def(
+          "_forget_history", [](Tensor& x) { replace_handle(x, detach(x)); },
+          "Not for users: the tensor becomes one without a history, with the views that share its elements.")
+      .def(
           "requires_grad_",
           [](nb::object self, bool requires_grad) {
             set_requires_gradient(nb::cast<const Tensor&>(self), requires_grad);

@@ -19,12 +19,6 @@ inline constexpr std::pair<Interpolation, const char*> kInterpolations[] = {
     {Interpolation::kBilinear, "bilinear"},
     {Interpolation::kArea, "area"}};
 
-inline const char* interpolation_name(Interpolation mode) {
-  for (const auto& [known, name] : kInterpolations)
-    if (known == mode) return name;
-  return "";
-}
-
 inline Interpolation interpolation(const std::string& mode) {
   for (const auto& [known, name] : kInterpolations)
     if (mode == name) return known;

@@ -6,11 +6,16 @@
 #include "gabbro/nn/module.h"
 #include "python/src/ops.h"
 
+namespace gabbro::nn {
+enum class PaddingMode;
+}
+
 namespace gabbro::python {
 
 void bind_modules(nb::module_& m);
 void bind_linear_layers(nb::module_& m);
 void bind_window_layers(nb::module_& m);
+const char* padding_mode_name(nn::PaddingMode mode);  // PyTorch's
 void bind_norm_layers(nb::module_& m);
 void bind_activation_layers(nb::module_& m);
 void bind_sequence_layers(nb::module_& m);

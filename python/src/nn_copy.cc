@@ -89,51 +89,12 @@ template <int axes>
 void convolution() {
   arguments<nn::ConvNd<axes>>([](const nn::ConvNd<axes>& x) {
     const nn::ConvModuleOptions& o = x.options();
-    const char* mode = o.padding_mode == nn::PaddingMode::kZeros     ? "zeros"
-                       : o.padding_mode == nn::PaddingMode::kReflect ? "reflect"
-                                                                     : "replicate";
-    return with_factory(named("in_channels", o.in_channels, "out_channels", o.out_channels, "kernel_size",
-                              numbers(o.kernel_size), "stride", numbers(o.stride), "padding", padding_of(o), "dilation",
-                              numbers(o.dilation), "groups", o.groups, "bias", o.bias, "padding_mode", mode),
-                        x.weight);
+    return with_factory(
+        named("in_channels", o.in_channels, "out_channels", o.out_channels, "kernel_size", numbers(o.kernel_size),
+              "stride", numbers(o.stride), "padding", padding_of(o), "dilation", numbers(o.dilation), "groups",
+              o.groups, "bias", o.bias, "padding_mode", padding_mode_name(o.padding_mode)),
+        x.weight);
   });
-}
-
-template <class P>
-void pool(bool mean) {
-  const auto shared = +[](const P& x) {
-    const PoolOptions& o = x.options();
-    nb::dict result = named("kernel_size", numbers(o.kernel), "padding", numbers(o.padding));
-    result["stride"] = o.stride.empty() ? nb::object(nb::none()) : nb::object(numbers(o.stride));
-    return result;
-  };
-  static const auto shared_arguments = shared;
-  if (mean) {
-    arguments<P>([](const P& x) {
-      nb::dict result = shared_arguments(x);
-      result["count_include_pad"] = x.options().counts_padding;
-      return result;
-    });
-  } else {
-    arguments<P>([](const P& x) {
-      nb::dict result = shared_arguments(x);
-      result["dilation"] = numbers(x.options().dilation);
-      return result;
-    });
-  }
-}
-
-nb::dict upsample_arguments(const nn::Upsample& x) {
-  const InterpolateOptions& o = x.options();
-  const char* mode = o.mode == Interpolation::kNearest        ? "nearest"
-                     : o.mode == Interpolation::kNearestExact ? "nearest-exact"
-                     : o.mode == Interpolation::kBilinear     ? "bilinear"
-                                                              : "area";
-  nb::dict result =
-      named("mode", mode, "align_corners", o.align_corners, "recompute_scale_factor", o.recompute_scale_factor);
-  if (!o.size.empty()) result["size"] = numbers(o.size);
-  if (!o.scale_factor.empty()) result["scale_factor"] = nb::cast(o.scale_factor);
-  return result;
 }
 
 void window_layers() {
@@ -148,15 +109,8 @@ void window_layers() {
               "groups", o.groups, "bias", o.bias, "dilation", numbers(o.dilation)),
         x.weight);
   });
-  pool<nn::MaxPool1d>(false);
-  pool<nn::MaxPool2d>(false);
-  pool<nn::MaxPool3d>(false);
-  pool<nn::AvgPool1d>(true);
-  pool<nn::AvgPool2d>(true);
-  pool<nn::AvgPool3d>(true);
   arguments<nn::AdaptiveAvgPool2d>(
       [](const nn::AdaptiveAvgPool2d& x) { return named("output_size", numbers(x.size())); });
-  arguments<nn::Upsample>(upsample_arguments);
 }
 
 // For batch norms without tensors device and dtype are left out, which they do not need.

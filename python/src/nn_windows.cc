@@ -1,8 +1,8 @@
-// Layers that look at images [N, C, ...] through a window: convolutions, pools, resizing.
+// Layers that look at images [N, C, ...] through a window: convolutions, and a pool.
 #include "gabbro/nn/conv.h"
 #include "gabbro/nn/pool.h"
 
-#include "python/src/interpolation.h"
+#include "python/src/nn.h"
 #include "python/src/settings.h"
 
 namespace gabbro::python {
@@ -14,7 +14,8 @@ nn::PaddingMode padding_mode(const std::string& name) {
   if (name == "zeros") return nn::PaddingMode::kZeros;
   if (name == "reflect") return nn::PaddingMode::kReflect;
   if (name == "replicate") return nn::PaddingMode::kReplicate;
-  throw bad_input("[conv] padding_mode is 'zeros', 'reflect' or 'replicate', not '{}'", name);
+  if (name == "circular") return nn::PaddingMode::kCircular;
+  throw bad_input("[conv] padding_mode is 'zeros', 'reflect', 'replicate' or 'circular', not '{}'", name);
 }
 
 // "same", "valid" or numbers.
@@ -29,10 +30,23 @@ void set_padding(nn::ConvModuleOptions& options, const Padding& padding) {
   }
 }
 
-const char* mode_name(nn::PaddingMode mode) {
-  if (mode == nn::PaddingMode::kZeros) return "zeros";
-  return mode == nn::PaddingMode::kReflect ? "reflect" : "replicate";
+}  // namespace
+
+const char* padding_mode_name(nn::PaddingMode mode) {
+  switch (mode) {
+    case nn::PaddingMode::kZeros:
+      return "zeros";
+    case nn::PaddingMode::kReflect:
+      return "reflect";
+    case nn::PaddingMode::kReplicate:
+      return "replicate";
+    case nn::PaddingMode::kCircular:
+      return "circular";
+  }
+  return "";
 }
+
+namespace {
 
 std::vector<int64_t> for_each_axis(const std::vector<int64_t>& numbers, int axes) {
   return numbers.size() == 1 ? std::vector<int64_t>(static_cast<size_t>(axes), numbers[0]) : numbers;
@@ -42,7 +56,7 @@ std::vector<int64_t> for_each_axis(const std::vector<int64_t>& numbers, int axes
 void require_zeros(const nn::ConvModuleOptions& options, const char* name, bool unchanged) {
   if (unchanged || options.padding_mode == nn::PaddingMode::kZeros) return;
   throw nb::attribute_error(fmt::format("[conv] {} of a layer with padding_mode '{}' is chosen when it is made", name,
-                                        mode_name(options.padding_mode))
+                                        padding_mode_name(options.padding_mode))
                                 .c_str());
 }
 
@@ -74,7 +88,7 @@ groups : int
     A divisor of both numbers of channels.
 bias : bool
 padding_mode : str
-    ``"zeros"``, ``"reflect"`` or ``"replicate"``.
+    ``"zeros"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
 device, dtype
     As in `Linear`.
 
@@ -111,7 +125,7 @@ ValueError
   tensor_member(conv, "weight", &Conv::weight);
   tensor_member(conv, "bias", &Conv::bias, true);
   conv_settings<nn::ConvModuleOptions>(conv, axes > 1);
-  fixed(conv, "padding_mode", [](const Conv& self) { return mode_name(self.options().padding_mode); });
+  fixed(conv, "padding_mode", [](const Conv& self) { return padding_mode_name(self.options().padding_mode); });
   setting_of<const Padding&>(
       conv, "padding",
       +[](const Conv& self) -> nb::object {
@@ -177,107 +191,6 @@ void bind_transposed(nb::module_& m) {
   absent(conv, "padding_mode", "zeros");
 }
 
-nb::object stride_object(const std::vector<int64_t>& stride, bool one_is_int) {
-  return stride.empty() ? nb::object(nb::none()) : numbers_object(stride, one_is_int);
-}
-
-template <class P>
-void bind_pool(nb::module_& m, const char* name, const char* example) {
-  const bool mean = std::string_view(name).starts_with("Avg");
-  const std::string doc = fmt::format(
-      "The {} of each window of [N, C, ...]. Arguments as in `gabbro.{}`.\n\n>>> "
-      "gb.nn.{}(2)(gb.ones({})).shape[-1]\n2\n",
-      mean ? "mean" : "largest element", std::string(mean ? "avg" : "max") + "_pool" + std::string(name).substr(7),
-      name, example);
-  nb::class_<P, nn::Layer> pool(m, name, doc.c_str());
-  if (mean) {
-    pool.def(
-        "__init__",
-        [](P* self, const Integers& kernel_size, const std::optional<Integers>& stride, const Integers& padding,
-           bool ceil_mode, bool count_include_pad) {
-          require_floor(ceil_mode);
-          new (self) P({.kernel = kernel_size.values,
-                        .stride = stride.value_or(kernel_size).values,
-                        .padding = padding.values,
-                        .counts_padding = count_include_pad});
-        },
-        nb::arg("kernel_size"), nb::arg("stride") = nb::none(), nb::arg("padding") = Integers{{0}},
-        nb::arg("ceil_mode") = false, nb::arg("count_include_pad") = true);
-    option(pool, "count_include_pad", &PoolOptions::counts_padding);
-    absent(pool, "divisor_override");
-  } else {
-    pool.def(
-        "__init__",
-        [](P* self, const Integers& kernel_size, const std::optional<Integers>& stride, const Integers& padding,
-           const Integers& dilation, bool return_indices, bool ceil_mode) {
-          require_floor(ceil_mode);
-          require_values(return_indices);
-          new (self) P({.kernel = kernel_size.values,
-                        .stride = stride.value_or(kernel_size).values,
-                        .padding = padding.values,
-                        .dilation = dilation.values});
-        },
-        nb::arg("kernel_size"), nb::arg("stride") = nb::none(), nb::arg("padding") = Integers{{0}},
-        nb::arg("dilation") = Integers{{1}}, nb::arg("return_indices") = false, nb::arg("ceil_mode") = false);
-    numbers_option(pool, "dilation", &PoolOptions::dilation);
-    absent(pool, "return_indices", false);
-  }
-  const bool one_is_int = std::string_view(name) != "AvgPool1d";  // as PyTorch shows them
-  numbers_option(pool, "kernel_size", &PoolOptions::kernel, one_is_int);
-  numbers_option(pool, "padding", &PoolOptions::padding, one_is_int);
-  setting_of<std::optional<Integers>>(
-      pool, "stride",
-      one_is_int ? +[](const P& self) { return stride_object(self.options().stride, true); }
-                 : +[](const P& self) { return stride_object(self.options().stride, false); },
-      +[](P& self, std::optional<Integers> value) {
-        PoolOptions options = self.options();
-        options.stride = value ? value->values : std::vector<int64_t>{};
-        self.set_options(options);
-      });
-  absent(pool, "ceil_mode", false);
-}
-
-// Changes one of the options of an Upsample.
-template <class Change>
-void change(nn::Upsample& self, Change change) {
-  InterpolateOptions options = self.options();
-  change(options);
-  self.set_options(options);
-}
-
-void upsample_settings(nb::class_<nn::Upsample, nn::Layer>& upsample) {
-  using L = nn::Upsample;
-  setting_of<std::optional<Integers>>(
-      upsample, "size", +[](const L& self) { return stride_object(self.options().size, true); },
-      +[](L& self, std::optional<Integers> value) {
-        change(self, [&](InterpolateOptions& o) { o.size = value ? value->values : std::vector<int64_t>{}; });
-      });
-  setting_of<std::optional<Factors>>(
-      upsample, "scale_factor",
-      +[](const L& self) -> nb::object {
-        const std::vector<double>& factors = self.options().scale_factor;
-        if (factors.empty()) return nb::none();
-        return factors.size() == 1 ? nb::cast(factors[0]) : nb::tuple(nb::cast(factors));
-      },
-      +[](L& self, std::optional<Factors> value) {
-        change(self,
-               [&](InterpolateOptions& o) { o.scale_factor = value ? factors_of(*value) : std::vector<double>{}; });
-      });
-  setting_of<std::string>(
-      upsample, "mode", +[](const L& self) { return interpolation_name(self.options().mode); },
-      +[](L& self, std::string value) { change(self, [&](InterpolateOptions& o) { o.mode = interpolation(value); }); });
-  setting_of<std::optional<bool>>(
-      upsample, "align_corners", +[](const L& self) { return self.options().align_corners; },
-      +[](L& self, std::optional<bool> value) {
-        change(self, [&](InterpolateOptions& o) { o.align_corners = value.value_or(false); });
-      });
-  setting_of<std::optional<bool>>(
-      upsample, "recompute_scale_factor", +[](const L& self) { return self.options().recompute_scale_factor; },
-      +[](L& self, std::optional<bool> value) {
-        change(self, [&](InterpolateOptions& o) { o.recompute_scale_factor = value.value_or(false); });
-      });
-}
-
 }  // namespace
 
 void bind_window_layers(nb::module_& m) {
@@ -285,12 +198,6 @@ void bind_window_layers(nb::module_& m) {
   bind_conv<2>(m, "Conv2d", "(1, 2, 8, 8)");
   bind_conv<3>(m, "Conv3d", "(1, 2, 4, 4, 4)");
   bind_transposed(m);
-  bind_pool<nn::MaxPool1d>(m, "MaxPool1d", "(1, 1, 4)");
-  bind_pool<nn::MaxPool2d>(m, "MaxPool2d", "(1, 1, 4, 4)");
-  bind_pool<nn::MaxPool3d>(m, "MaxPool3d", "(1, 1, 4, 4, 4)");
-  bind_pool<nn::AvgPool1d>(m, "AvgPool1d", "(1, 1, 4)");
-  bind_pool<nn::AvgPool2d>(m, "AvgPool2d", "(1, 1, 4, 4)");
-  bind_pool<nn::AvgPool3d>(m, "AvgPool3d", "(1, 1, 4, 4, 4)");
   nb::class_<nn::AdaptiveAvgPool2d, nn::Layer> adaptive(m, "AdaptiveAvgPool2d",
                                                         R"(Means over windows, so that an image of this size comes out.
 
@@ -304,37 +211,6 @@ void bind_window_layers(nb::module_& m) {
   setting_of<const Integers&>(
       adaptive, "output_size", +[](const nn::AdaptiveAvgPool2d& self) { return numbers_object(self.size()); },
       +[](nn::AdaptiveAvgPool2d& self, const Integers& value) { self.set_size(value.values); });
-  nb::class_<nn::Upsample, nn::Layer> upsample(
-      m, "Upsample",
-      R"([N, C, H, W] resized, to a size or by a factor, as `interpolate` does it.
-
-Parameters
-----------
-size : int or tuple of int, optional
-scale_factor : float or tuple of float, optional
-    One of the two is wanted.
-mode : str
-    ``"nearest"``, ``"nearest-exact"``, ``"bilinear"`` or ``"area"``.
-align_corners : bool, optional
-recompute_scale_factor : bool, optional
-
-Raises
-------
-ValueError
-    Where the options do not fit each other.
-
->>> gb.nn.Upsample(scale_factor=2)(gb.ones((1, 1, 2, 3))).shape
-(1, 1, 4, 6)
-)");
-  upsample.def(
-      "__init__",
-      [](nn::Upsample* self, const std::optional<Integers>& size, const std::optional<Factors>& scale_factor,
-         const std::string& mode, std::optional<bool> align_corners, std::optional<bool> recompute) {
-        new (self) nn::Upsample(interpolate_options(size, scale_factor, mode, align_corners, recompute));
-      },
-      nb::arg("size") = nb::none(), nb::arg("scale_factor") = nb::none(), nb::arg("mode") = "nearest",
-      nb::arg("align_corners") = nb::none(), nb::arg("recompute_scale_factor") = nb::none());
-  upsample_settings(upsample);
 }
 
 }  // namespace gabbro::python

@@ -158,9 +158,12 @@ void rebind(const char* op, nb::handle object, const Tensor& value) {
   // A step of an optimizer keeps parameters as parameters, with their gradients.
   const Tensor before = target;
   target = value;
-  if (!leaf) return;
-  if (&value.state() == &before.state()) return;
-  target.state().history = std::make_shared<History>(History{.gradient = history->gradient});
+  if (history == nullptr || &value.state() == &before.state()) return;
+  if (leaf) {
+    target.state().history = std::make_shared<History>(History{.gradient = history->gradient});
+  } else if (!needs_gradient(value)) {
+    target = with_history_of(before, value, !gradients_enabled());
+  }
 }
 
 }  // namespace gabbro::python

@@ -36,7 +36,10 @@ template <Binary function>
 nb::object in_place(const char* op, nb::handle self, nb::handle other) {
   if (!is_operand(other)) return not_implemented();
   const Tensor& x = nb::cast<const Tensor&>(self);
-  rebind(op, self, function(x, operand(op, other, x)));
+  const Tensor result = function(x, operand(op, other, x));
+  // As PyTorch and NumPy: a float64 result goes into float32, an integer one into floats, and not the other way.
+  const auto kind = [](DType dtype) { return is_floating(dtype) ? 2 : dtype == DType::boolean ? 0 : 1; };
+  rebind(op, self, kind(result.dtype()) <= kind(x.dtype()) ? cast(result, x.dtype()) : result);
   return nb::borrow(self);
 }
 

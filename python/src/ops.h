@@ -36,8 +36,5 @@ Reduce reduction(const char* op, const std::string& name);
 inline void require_floor(bool ceil_mode) {
   if (ceil_mode) throw bad_input("[pool] ceil_mode is not supported: lengths are rounded down");
 }
-inline void require_values(bool return_indices) {
-  if (return_indices) throw bad_input("[pool] return_indices is not supported");
-}
 
 }  // namespace gabbro::python

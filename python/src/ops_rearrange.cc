@@ -1,5 +1,6 @@
 // Functions that copy elements to other places: concat, stack, pad, repeat, tile, roll, flip.
 #include "python/src/ops.h"
+#include "src/ops/op_table.h"
 #include "src/plan/eval.h"
 
 namespace gabbro::python {
@@ -41,10 +42,13 @@ Tensor padded(const Tensor& x, nb::handle widths, const std::string& mode, nb::h
   return pad(x, pad_widths(widths), pad_mode(mode), number_argument("pad", constant_values));
 }
 
+// Another tensor of the same elements where the op has nothing to do, so that the result is no leaf.
+Tensor as_result(const Tensor& x, const Tensor& y) { return &y.state() == &x.state() ? record(kIdentity, {x}) : y; }
+
 Tensor rolled(const Tensor& x, const Integers& shift, const std::optional<Integers>& axis) {
-  if (axis) return roll(x, shift.values, Axes(axis->values));
+  if (axis) return as_result(x, roll(x, shift.values, Axes(axis->values)));
   if (shift.values.size() != 1) throw bad_input("[roll] {} shifts without axes", shift.values.size());
-  return roll(x, shift.values[0]);
+  return as_result(x, roll(x, shift.values[0]));
 }
 
 // As the result's length depends on them, numbers of times are not left to be computed later.
@@ -61,7 +65,7 @@ std::vector<int64_t> known_counts(const Tensor& repeats) {
 Tensor repeated(const Tensor& x, nb::handle repeats, std::optional<int64_t> axis) {
   const std::vector<int64_t> counts = nb::isinstance<Tensor>(repeats) ? known_counts(nb::cast<const Tensor&>(repeats))
                                                                       : integers("repeat", "repeats", repeats);
-  if (counts.size() == 1) return repeat(x, counts[0], axis);
+  if (counts.size() == 1) return as_result(x, repeat(x, counts[0], axis));
   const Tensor source = axis ? x : flatten(x);
   const int64_t along = axis.value_or(0), length = source.shape()[source.shape().axis("repeat", along)];
   if (std::ssize(counts) != length) throw bad_input("[repeat] {} repeats for {} elements", counts.size(), length);
@@ -74,8 +78,8 @@ Tensor repeated(const Tensor& x, nb::handle repeats, std::optional<int64_t> axis
   return take(source, x.device()->upload(DType::i32, Shape{std::ssize(places)}, places.data()), along);
 }
 
-Tensor flipped(const Tensor& x, const AxisArgument& axis) { return flip(x, axis.axes); }
-Tensor tiled(const Tensor& x, const Integers& repetitions) { return tile(x, repetitions.values); }
+Tensor flipped(const Tensor& x, const AxisArgument& axis) { return as_result(x, flip(x, axis.axes)); }
+Tensor tiled(const Tensor& x, const Integers& repetitions) { return as_result(x, tile(x, repetitions.values)); }
 
 }  // namespace
 

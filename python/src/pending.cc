@@ -130,6 +130,10 @@ constexpr Observer kObserver = {
         [](std::span<const Node* const> nodes) {
           if (holds_gil()) work().evaluated(nodes);
         },
+    .stored =
+        [](const std::shared_ptr<TensorState>& state) {
+          if (holds_gil()) note_memory(state);
+        },
 };
 
 destructor original_dealloc = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 
 #include "python/src/assignment.h"
 #include "python/src/nn.h"
@@ -30,12 +31,35 @@ struct Relation {
   Tensor value;
   bool is_memory = false, is_writable = true;
   std::vector<std::weak_ptr<TensorState>> sharing;  // the tensors that may have values in that memory
+  const void* memory = nullptr;                     // its address
+  size_t most_sharing = 64;                         // then those that are gone are left out
 
   Relation *before = nullptr, *after = nullptr;  // in the root's list
   Tensor fresh;                                  // while a write goes through the list
 
+  ~Relation();
   bool is_root() const { return parent == nullptr; }
 };
+
+// The roots with memory of other libraries, by the memory. Guarded by the GIL.
+std::unordered_map<const void*, Relation*>& memories() {
+  static auto& known = *new std::unordered_map<const void*, Relation*>;  // lives as long as the process
+  return known;
+}
+
+Relation::~Relation() {
+  if (memory == nullptr) return;
+  const auto found = memories().find(memory);
+  if (found != memories().end() && found->second == this) memories().erase(found);
+}
+
+void add_sharing(Relation& root, const std::shared_ptr<TensorState>& state) {
+  if (root.sharing.size() >= root.most_sharing) {
+    std::erase_if(root.sharing, [](const std::weak_ptr<TensorState>& known) { return known.expired(); });
+    root.most_sharing = std::max<size_t>(64, 2 * root.sharing.size());
+  }
+  root.sharing.push_back(state);
+}
 
 std::shared_ptr<Relation> relation_of(const Tensor& place) {
   auto relation = std::static_pointer_cast<Relation>(place.state().attachment.held);
@@ -46,7 +70,7 @@ std::shared_ptr<Relation> relation_of(const Tensor& place) {
 
 void attach(const Tensor& place, const std::shared_ptr<Relation>& relation) {
   relation->next = std::exchange(place.state().attachment.held, relation);
-  if (relation->root->is_memory) relation->root->sharing.push_back(place.shared_state());
+  if (relation->root->is_memory) add_sharing(*relation->root, place.shared_state());
 }
 
 void detach_from(TensorState& state, const Relation& relation) {
@@ -208,9 +232,11 @@ void give(const std::shared_ptr<Relation>& relation, Tensor value, bool as_data)
   if (journal != nullptr) journal->push_back({relation, before});
   const std::shared_ptr<History> history = before.state().history;
   const bool leaf = history != nullptr && is_leaf(before);
-  if (leaf || (as_data && history != nullptr)) {
+  if (leaf) {
     value = detach(value);
-    value.state().history = leaf ? std::make_shared<History>(History{.gradient = history->gradient}) : history;
+    value.state().history = std::make_shared<History>(History{.gradient = history->gradient});
+  } else if (history != nullptr && (as_data || !needs_gradient(value))) {
+    value = with_history_of(before, value, as_data);
   }
   move_relation(relation, value);
 }
@@ -233,6 +259,11 @@ Tensor moved_into_memory(Relation& root, const Tensor& before, const Tensor& val
     old->layout = kept.state().layout;
   }
   copy_elements(value.state(), *state);
+  if (needs_gradient(value)) {  // the history goes on with the tensor in the memory
+    const Tensor computed = is_leaf(value) ? record(kIdentity, {value}) : value;
+    state->history = computed.state().history;
+    state->history->node->made[static_cast<size_t>(state->history->output)] = state;
+  }
   return Tensor(std::move(state));
 }
 
@@ -251,7 +282,7 @@ void write(const char* op, const std::shared_ptr<Relation>& relation, const Tens
         "[{}] in place: the tensor of shape {} has an element in several positions (broadcast): copy it first", op,
         value.shape().to_string());
   }
-  as_data |= is_data(*relation);
+  as_data |= is_data(*relation) || !gradients_enabled();
   for (Relation* other = root->first; other != nullptr; other = other->after) {
     const Tensor& place = *other->place;
     if (as_data || other == relation.get() || !needs_gradient(place) || !is_leaf(place) || !gradients_enabled())
@@ -279,7 +310,7 @@ void write(const char* op, const std::shared_ptr<Relation>& relation, const Tens
   if (root->place == nullptr) {
     if (journal != nullptr) journal->push_back({root, root->value});
     root->value = whole;
-    if (root->is_memory) root->sharing.push_back(whole.shared_state());  // which pending views read
+    if (root->is_memory) add_sharing(*root, whole.shared_state());  // which pending views read
   }
   for (const auto& [other, fresh] : values) give(other, fresh, as_data);
 }
@@ -305,7 +336,25 @@ void link_memory(nb::handle object, bool is_writable) {
   const std::shared_ptr<Relation> root = root_at(place);
   root->is_memory = true;
   root->is_writable = is_writable;
-  root->sharing.push_back(place.shared_state());
+  add_sharing(*root, place.shared_state());
+  root->memory = place.state().storage.get();
+  memories()[root->memory] = root.get();
+}
+
+void note_memory(const std::shared_ptr<TensorState>& state) {
+  if (memories().empty()) return;
+  const auto found = memories().find(state->storage.get());
+  if (found != memories().end()) add_sharing(*found->second, state);
+}
+
+Tensor with_history_of(const Tensor& before, const Tensor& value, bool passes) {
+  const GradientMode mode(true);
+  const Tensor result = record(kIdentity, {value, before});
+  result.state().history->node->gradient = [passes](const GradientArgs& args) {
+    const Tensor& gradient = args.gradients[0];
+    return Gradients{Tensor(), passes ? gradient : zeros_like(gradient)};
+  };
+  return result;
 }
 
 bool has_relatives(const Tensor& place) {

@@ -19,12 +19,18 @@ void link_memory(nb::handle object, bool is_writable);
 // Whether another object shares elements with this one. `place`: the tensor in a Python object, or the member that the
 // object stands for.
 bool has_relatives(const Tensor& place);
+// A tensor that was computed may have its value in memory of another library: a write there leaves its value.
+void note_memory(const std::shared_ptr<TensorState>& state);
 bool are_relatives(const Tensor& a, const Tensor& b);
 
 // Gives `place` the value, and those that share its elements what they then have. `as_data`: histories stay as they
 // are, as for a write under no_grad. Throws bad_input for a tensor that has an element in several positions, and where
 // a relative is a leaf that requires a gradient.
 void write_to_relatives(const char* op, Tensor& place, const Tensor& value, bool as_data = false);
+
+// The elements of `value` for a computed tensor that had those of `before`. Gradients pass on to `before` if it was
+// written as data; else they are 0 there.
+Tensor with_history_of(const Tensor& before, const Tensor& value, bool passes);
 
 // While it lives, a trace runs: its writes are taken back at the end.
 class UndoWrites {

@@ -12,6 +12,7 @@ inline constexpr int64_t kLargeElements = 4096;
 struct Observer {
   void (*recorded)(const std::shared_ptr<Node>& node, std::span<const Tensor> outputs);  // a large op
   void (*evaluated)(std::span<const Node* const> nodes);                                 // about to be computed
+  void (*stored)(const std::shared_ptr<TensorState>& state);  // has its value now, which may be in an input's memory
 };
 
 // Null: none. Set once, before anything is recorded.

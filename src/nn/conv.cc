@@ -30,6 +30,22 @@ Tensor convolved(const Tensor& x, const Tensor& weight, const Tensor& bias, cons
   return axes == 2 ? conv2d(x, weight, bias, options) : conv3d(x, weight, bias, options);
 }
 
+// The elements of the other end around each axis. Throws bad_input if an axis is shorter than its padding.
+Tensor wrapped(Tensor x, const std::vector<std::pair<int64_t, int64_t>>& widths) {
+  for (int axis = 0; axis < x.shape().rank(); ++axis) {
+    const auto [before, after] = widths[static_cast<size_t>(axis)];
+    const int64_t length = x.shape()[axis];
+    if (std::max(before, after) > length)
+      throw bad_input("[conv] circular padding by {} is longer than the axis, {}", std::max(before, after), length);
+    std::vector<Tensor> parts;
+    if (before > 0) parts.push_back(slice(x, axis, length - before, before));
+    parts.push_back(x);
+    if (after > 0) parts.push_back(slice(x, axis, 0, after));
+    if (parts.size() > 1) x = concat(parts, axis);
+  }
+  return x;
+}
+
 }  // namespace
 
 template <int axes>
@@ -77,6 +93,7 @@ Tensor ConvNd<axes>::forward(const Tensor& x) {
   if (widths_.empty() || x.shape().rank() != axes + 2) return convolved(x, weight, bias, options_, axes);
   std::vector<std::pair<int64_t, int64_t>> widths{{0, 0}, {0, 0}};
   widths.insert(widths.end(), widths_.begin(), widths_.end());
+  if (padding_mode_ == PaddingMode::kCircular) return convolved(wrapped(x, widths), weight, bias, options_, axes);
   const PadMode mode = padding_mode_ == PaddingMode::kZeros     ? PadMode::kConstant
                        : padding_mode_ == PaddingMode::kReflect ? PadMode::kReflect
                                                                 : PadMode::kEdge;

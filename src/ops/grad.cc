@@ -255,11 +255,32 @@ void clear_gradient(const Tensor& leaf) {
   if (needs_gradient(leaf)) history_of(leaf)->gradient.reset();
 }
 
+namespace {
+
+// Whether the value depends on another tensor that requires a gradient than on the copies, which are the last tensors
+// before node `since`.
+bool reads_from_outside(const Tensor& value, std::span<const Tensor> copies, uint64_t since) {
+  std::unordered_set<const History*> own;
+  for (const Tensor& copy : copies) own.insert(history_of(copy));
+  for (const std::shared_ptr<Node>& node : nodes_behind({&value, 1}, since)) {
+    for (const Tensor& input : node->inputs) {
+      const History* history = history_of(input);
+      if (history == nullptr || own.contains(history)) continue;
+      if (history->node == nullptr || history->node->sequence <= since) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 ValueAndGradients value_and_grad(const Function& f, std::span<const Tensor> inputs) {
   const bool nested = functions_being_differentiated > 0;
+  const bool is_recording = gradients_enabled();
   const GradientMode record_history(true);
   std::vector<Tensor> copies;
   for (const Tensor& input : inputs) copies.push_back(nested && needs_gradient(input) ? linked(input) : as_leaf(input));
+  const uint64_t since = nodes_recorded();
   struct Depth {
     Depth() { ++functions_being_differentiated; }
     ~Depth() { --functions_being_differentiated; }
@@ -273,8 +294,10 @@ ValueAndGradients value_and_grad(const Function& f, std::span<const Tensor> inpu
                     value.defined() ? described(value) : "no tensor");
   }
   if (needs_gradient(value)) {
-    const std::vector<Tensor> results = gradients(value, copies, {.differentiable = nested});
-    return {.value = nested ? value : detach(value), .gradients = results};
+    // What the function captures has gradients of the gradients too.
+    const bool differentiable = nested || (is_recording && reads_from_outside(value, copies, since));
+    const std::vector<Tensor> results = gradients(value, copies, {.differentiable = differentiable});
+    return {.value = differentiable ? value : detach(value), .gradients = results};
   }
   std::vector<Tensor> zeros;
   for (const Tensor& copy : copies) zeros.push_back(filled_like(copy, copy.shape(), 0));

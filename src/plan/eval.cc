@@ -40,10 +40,12 @@ int64_t span_of(const Layout& layout) {
 }
 
 // Moves the value that was computed for a pending tensor there.
-void give(TensorState& state, const Tensor& value) {
+void give(const Tensor& pending, const Tensor& value) {
+  TensorState& state = pending.state();
   state.storage = std::move(value.state().storage);
   state.layout = value.state().layout;
   state.node.reset();
+  if (const Observer* const watching = observer()) watching->stored(pending.shared_state());
 }
 
 }  // namespace
@@ -94,11 +96,13 @@ void Evaluation::run(const std::atomic<bool>* cancel) {
 void Evaluation::finish() {
   for (size_t i = 0; i < left_.size(); ++i) {
     const TensorState& value = values_[values_.size() - left_.size() + i].state();
-    left_[i].first->kept.emplace_back(left_[i].second, Tensor(std::make_shared<TensorState>(value)));
+    const Tensor kept(std::make_shared<TensorState>(value));
+    left_[i].first->kept.emplace_back(left_[i].second, kept);
+    if (const Observer* const watching = observer()) watching->stored(kept.shared_state());
   }
   for (size_t i = 0; i < pending_.size(); ++i) {
-    TensorState& state = pending_[i].state();
-    if (state.node != nullptr) give(state, values_[i]);  // else another thread has computed it meanwhile
+    if (pending_[i].state().node != nullptr)
+      give(pending_[i], values_[i]);  // else another thread has computed it meanwhile
   }
 }
 
@@ -120,8 +124,8 @@ bool try_eval_inline(const Tensor& tensor) {
   const std::shared_ptr<Plan> plan = executor.plans().find(traced->key);
   const auto values = plan != nullptr ? executor.try_run_inline(*plan, traced->parameters) : std::nullopt;
   if (!values) return false;
-  for (size_t i = 0; i < traced->held.size(); ++i) give(traced->held[i].state(), (*values)[i + 1]);
-  give(tensor.state(), values->front());
+  for (size_t i = 0; i < traced->held.size(); ++i) give(traced->held[i], (*values)[i + 1]);
+  give(tensor, values->front());
   return true;
 }
 

@@ -7,7 +7,7 @@
 namespace gabbro::nn {
 
 // How an image goes on beyond its edges: with zeros, mirrored about the last element, or with that element.
-enum class PaddingMode { kZeros, kReflect, kReplicate };
+enum class PaddingMode { kZeros, kReflect, kReplicate, kCircular };
 
 // Numbers are one for all spatial axes, or one for each.
 struct ConvModuleOptions {

@@ -24,6 +24,7 @@ from .choosing import (
     scatter,
     scatter_add,
     take,
+    take_along_dim,
     where,
 )
 from .conversions import clone
@@ -186,6 +187,7 @@ from .shapes import (
     vstack,
 )
 from .sorting import argsort, bincount, diff, kthvalue, searchsorted, sort, topk, unique
+from .statistics import corrcoef, cov, cummax, cummin, nanmean, nanquantile, nansum, quantile
 
 
 def _with_type_errors(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -246,8 +248,12 @@ __all__ = [
     "clone",
     "concat",
     "concatenate",
+    "corrcoef",
     "count_nonzero",
+    "cov",
     "cross",
+    "cummax",
+    "cummin",
     "cumprod",
     "cumsum",
     "default_generator",
@@ -312,6 +318,9 @@ __all__ = [
     "multiply",
     "mv",
     "nan_to_num",
+    "nanmean",
+    "nanquantile",
+    "nansum",
     "narrow",
     "nonzero",
     "norm",
@@ -322,6 +331,7 @@ __all__ = [
     "permute",
     "pow",
     "prod",
+    "quantile",
     "rad2deg",
     "rand",
     "rand_like",
@@ -355,6 +365,7 @@ __all__ = [
     "sum",
     "t",
     "take",
+    "take_along_dim",
     "tensor",
     "tensor_split",
     "tile",

@@ -18,6 +18,7 @@ from . import (
     reductions,
     shapes,
     sorting,
+    statistics,
 )
 
 # name: function; its first argument is the tensor.
@@ -44,6 +45,7 @@ METHODS: dict[Any, tuple[str, ...]] = {
         "norm",
         "median",
     ),
+    statistics: ("cummax", "cummin", "nansum", "nanmean", "quantile", "nanquantile", "cov", "corrcoef"),
     sorting: ("sort", "argsort", "topk", "kthvalue", "unique", "bincount", "diff"),
     shapes: (
         "numel",
@@ -92,6 +94,7 @@ METHODS: dict[Any, tuple[str, ...]] = {
         "masked_fill",
         "masked_select",
         "take",
+        "take_along_dim",
         "nonzero",
         "argwhere",
     ),

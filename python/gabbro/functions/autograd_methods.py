@@ -41,9 +41,7 @@ def backward(
 def retain_grad(self: Tensor) -> None:
     """For leaves, whose gradients stay in any case; of others they are not kept, and the call raises ValueError."""
     if not self.is_leaf:
-        raise ValueError(
-            "[retain_grad] gradients are kept for leaves alone: gabbro.autograd.grad gives the others"
-        )
+        raise ValueError("[retain_grad] gradients are kept for leaves alone: gabbro.autograd.grad gives the others")
 
 
 def grad_fn(self: Tensor) -> Any:

@@ -61,6 +61,24 @@ def gather(input: Tensor, dim: Any, index: Any = ABSENT, *, sparse_grad: bool = 
     return _core.take_along_axis(_cut(input, at, index.shape), index, at)
 
 
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """The elements at indices along an axis, of shapes that broadcast in the others; without one, of the flat tensor.
+
+    >>> gb.take_along_dim(gb.tensor([[3.0, 1.0], [2.0, 4.0]]), gb.tensor([[1], [0]]), 1)
+    tensor([[1.],
+            [2.]])
+    """
+    if dim is None:
+        return _core.take(input.reshape(-1), indices.reshape(-1), axis=0)
+    if input.ndim != indices.ndim:
+        raise ValueError(f"[take_along_dim] indices {indices.shape} for shape {input.shape}: one number of axes")
+    axis = positive("take_along_dim", input, dim)
+    lengths = [max(a, b) if 0 not in (a, b) else 0 for a, b in zip(input.shape, indices.shape, strict=True)]
+    own, others = lengths.copy(), lengths.copy()
+    own[axis], others[axis] = input.shape[axis], indices.shape[axis]
+    return _core.take_along_axis(_core.broadcast_to(input, own), _core.broadcast_to(indices, others), axis)
+
+
 def _source(op: str, src: Any, index: Tensor, x: Tensor) -> Tensor:
     if not isinstance(src, Tensor):
         return _core.full(index.shape, src, dtype=x.dtype, device=x.device)

@@ -190,15 +190,10 @@ def is_pinned(self: Tensor) -> bool:
 
 def detach_(self: Tensor) -> Tensor:
     """Forgets how it was computed."""
-    return self.requires_grad_(False) if self.is_leaf else _detached_in_place(self)
-
-
-def _detached_in_place(x: Tensor) -> Tensor:
-    from ..gradients import no_grad
-
-    with no_grad():
-        x[...] = x.detach()
-    return x
+    if self.is_leaf:
+        return self.requires_grad_(False)
+    self._forget_history()
+    return self
 
 
 def get_device(self: Tensor) -> Any:

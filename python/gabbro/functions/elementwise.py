@@ -94,6 +94,11 @@ def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
         raise ValueError("[clamp] min, max or both are needed")
     if not input.dtype.is_floating_point and (isinstance(min, float) or isinstance(max, float)):
         input = input.astype(_core.float32)
+    from ..data_types import result_type
+
+    for bound in (min, max):
+        if isinstance(bound, Tensor) and bound.dtype != input.dtype:
+            input = input.astype(result_type(input.dtype, bound.dtype))
     return into("clamp", out, _core.clip(input, min, max))
 
 
@@ -162,7 +167,8 @@ def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neg
     high = facts.max if posinf is None else posinf
     low = facts.min if neginf is None else neginf
     x = _core.where(_core.isnan(input), nan if nan is not None else 0.0, input)
-    return _core.where(_core.isinf(x), _core.where(x > 0, high, low).astype(x.dtype), x)
+    ends = [_core.full((), end, dtype=x.dtype, device=x.device) for end in (high, low)]
+    return _core.where(_core.isinf(x), _core.where(x > 0, *ends), x)
 
 
 def frac(input: Tensor) -> Tensor:

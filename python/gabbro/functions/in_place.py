@@ -176,10 +176,15 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 
 def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Gets a number on the main diagonal of a matrix."""
-    if self.ndim != 2 or wrap:
-        raise ValueError(f"[fill_diagonal_] of a matrix, and without wrap, not of shape {self.shape}")
-    inside = _core.eye(self.shape[0], self.shape[1], dtype=_core.int32, device=self.device) != 0
+    """Gets a number on the main diagonal: of a matrix, or of more axes of one length."""
+    if self.ndim < 2 or wrap or (self.ndim > 2 and len(set(self.shape)) > 1):
+        raise ValueError(f"[fill_diagonal_] of a matrix or a cube, and without wrap, not of shape {self.shape}")
+    inside: Any = None
+    for axis in range(1, self.ndim):
+        first = _core.arange(self.shape[0], dtype=_core.int32, device=self.device)
+        other = _core.arange(self.shape[axis], dtype=_core.int32, device=self.device)
+        same = first.reshape(-1, *(1,) * (self.ndim - 1)) == other.reshape(-1, *(1,) * (self.ndim - 1 - axis))
+        inside = same if inside is None else _core.logical_and(inside, same)
     return _written(self, "fill_diagonal", _core.where(inside, fill_value, self))
 
 

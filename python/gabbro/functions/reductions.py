@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import math
 from typing import Any, NamedTuple
 
@@ -100,6 +99,11 @@ def logsumexp(
     return _core.logsumexp(input, axes, kept)
 
 
+def _as_flag(result: Tensor, x: Tensor, axis: Any) -> Tensor:
+    """A bool; of uint8, which PyTorch had for bool, uint8."""
+    return result.astype(_core.uint8) if x.dtype == _core.uint8 and axis is ABSENT else result
+
+
 def any(
     input: Tensor, dim: Any = ABSENT, keepdim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT
 ) -> Tensor:
@@ -109,7 +113,7 @@ def any(
     tensor([ True, False])
     """
     axes, kept = axes_of("any", dim, keepdim, axis, keepdims)
-    return _core.any(input, axes, kept)
+    return _as_flag(_core.any(input, axes, kept), input, axis)
 
 
 def all(
@@ -121,7 +125,7 @@ def all(
     tensor([False,  True])
     """
     axes, kept = axes_of("all", dim, keepdim, axis, keepdims)
-    return _core.all(input, axes, kept)
+    return _as_flag(_core.all(input, axes, kept), input, axis)
 
 
 def count_nonzero(input: Tensor, dim: Any = ABSENT, *, axis: Any = ABSENT, keepdims: Any = ABSENT) -> Tensor:
@@ -432,7 +436,10 @@ def median(input: Tensor, dim: Any = ABSENT, keepdim: bool = False) -> Any:
         flat = _core.reshape(input, -1)
         if flat.shape[0] == 0:
             raise ValueError(f"[median] shape {input.shape} has no elements")
-        return kthvalue(flat, (flat.shape[0] + 1) // 2).values if not _has_nan(flat) else _core.max(flat)
+        middle = kthvalue(flat, (flat.shape[0] + 1) // 2).values
+        if not input.dtype.is_floating_point:
+            return middle
+        return _core.where(_core.any(_core.isnan(flat)), _core.max(flat), middle)
     length = input.shape[dim] if input.ndim else 1
     result = kthvalue(input, (length + 1) // 2, dim, keepdim)
     if input.dtype.is_floating_point:
@@ -446,7 +453,3 @@ def median(input: Tensor, dim: Any = ABSENT, keepdim: bool = False) -> Any:
             _core.where(some, value, result.values), _core.where(some, _as_indices(first), result.indices)
         )
     return result
-
-
-def _has_nan(x: Tensor) -> builtins.bool:
-    return x.dtype.is_floating_point and builtins.bool(_core.any(_core.isnan(x)))

@@ -150,7 +150,7 @@ def t(input: Tensor) -> Tensor:
     """
     if input.ndim > 2:
         raise ValueError(f"[t] of a matrix, not of shape {input.shape}: use transpose(dim0, dim1)")
-    return _core.transpose(input, 0, 1) if input.ndim == 2 else +input
+    return _core.transpose(input, 0, 1) if input.ndim == 2 else _core.reshape(input, input.shape)
 
 
 def transpose(input: Tensor, dim0: Any = ABSENT, dim1: Any = ABSENT, *, axis0: int = -2, axis1: int = -1) -> Tensor:
@@ -521,7 +521,7 @@ def atleast_1d(input: Tensor) -> Tensor:
     >>> gb.atleast_1d(gb.tensor(1)).shape
     (1,)
     """
-    return _core.reshape(input, 1) if input.ndim == 0 else +input
+    return _core.reshape(input, 1 if input.ndim == 0 else input.shape)
 
 
 def atleast_2d(input: Tensor) -> Tensor:
@@ -530,4 +530,4 @@ def atleast_2d(input: Tensor) -> Tensor:
     >>> gb.atleast_2d(gb.tensor(1)).shape
     (1, 1)
     """
-    return _core.reshape(input, (1, -1)) if input.ndim < 2 else +input
+    return _core.reshape(input, (1, -1) if input.ndim < 2 else input.shape)

@@ -148,9 +148,9 @@ def searchsorted(
     Parameters
     ----------
     sorted_sequence : Tensor
-        [N], in ascending order, or with `sorter` in any order.
+        [N], in ascending order, or with `sorter` in any order; or rows [..., N].
     input : Tensor or number
-        Of any shape.
+        Of any shape; for rows [..., M], with as many of them.
     right : bool
         After equal ones; also ``side="right"``.
 
@@ -162,8 +162,21 @@ def searchsorted(
     if right and side == "left":
         raise ValueError("[searchsorted] right=True and side='left' exclude each other")
     values = input if isinstance(input, Tensor) else _core.tensor(input, device=sorted_sequence.device)
+    if sorted_sequence.ndim > 1:
+        places = _in_rows(sorted_sequence, values, right or side == "right", sorter)
+        return places.astype(_core.int32) if out_int32 else places
     places = standard(sorted_sequence, values, side="right" if right else side or "left", sorter=sorter)
     return places if out_int32 else places.astype(_core.int64)
+
+
+def _in_rows(sequences: Tensor, values: Tensor, right: bool, sorter: Tensor | None) -> Tensor:
+    if values.ndim != sequences.ndim or values.shape[:-1] != sequences.shape[:-1]:
+        raise ValueError(f"[searchsorted] rows {sequences.shape} for values {values.shape}: the first axes differ")
+    if sorter is not None:
+        sequences = _core.take_along_axis(sequences, sorter, -1)
+    rows, wanted = _core.expand_dims(sequences, -2), _core.expand_dims(values, -1)
+    before = rows <= wanted if right else rows < wanted
+    return _core.sum(before.astype(_core.int64), -1)
 
 
 def diff(

@@ -18,9 +18,6 @@ from .._core import (
     LSTM,
     RNN,
     AdaptiveAvgPool2d,
-    AvgPool1d,
-    AvgPool2d,
-    AvgPool3d,
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
@@ -40,9 +37,6 @@ from .._core import (
     Linear,
     LogSigmoid,
     LogSoftmax,
-    MaxPool1d,
-    MaxPool2d,
-    MaxPool3d,
     Module,
     MultiheadAttention,
     Parameter,
@@ -55,7 +49,6 @@ from .._core import (
     Tanh,
     TransformerDecoderLayer,
     TransformerEncoderLayer,
-    Upsample,
 )
 from . import attention as attention
 from . import copying as _copying
@@ -63,6 +56,7 @@ from . import functional as functional
 from . import init as init
 from . import module_methods as _module_methods
 from . import modules as modules
+from . import packed_layers as _packed_layers
 from . import parallel as parallel
 from . import parameter as parameter
 from . import utils as utils
@@ -97,6 +91,7 @@ from .containers import (
     TransformerDecoder,
     TransformerEncoder,
 )
+from .ctc import CTCLoss
 from .losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -114,7 +109,6 @@ from .more_layers import (
     AdaptiveMaxPool1d,
     AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
-    ConvTranspose1d,
     EmbeddingBag,
     GRUCell,
     InstanceNorm1d,
@@ -160,9 +154,22 @@ from .parameters import (
     ParameterDict,
     ParameterList,
 )
+from .pool_layers import (
+    AvgPool1d,
+    AvgPool2d,
+    AvgPool3d,
+    MaxPool1d,
+    MaxPool2d,
+    MaxPool3d,
+    Upsample,
+    UpsamplingBilinear2d,
+    UpsamplingNearest2d,
+)
+from .transposed import ConvTranspose1d, ConvTranspose3d
 
 _copying.install()
 _module_methods.install()
+_packed_layers.install()
 DataParallel = parallel.DataParallel
 
 __all__ = [
@@ -189,6 +196,7 @@ __all__ = [
     "BatchNorm2d",
     "BatchNorm3d",
     "Bilinear",
+    "CTCLoss",
     "CircularPad1d",
     "CircularPad2d",
     "CircularPad3d",
@@ -200,6 +208,7 @@ __all__ = [
     "Conv3d",
     "ConvTranspose1d",
     "ConvTranspose2d",
+    "ConvTranspose3d",
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
@@ -288,6 +297,8 @@ __all__ = [
     "Unflatten",
     "Unfold",
     "Upsample",
+    "UpsamplingBilinear2d",
+    "UpsamplingNearest2d",
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",

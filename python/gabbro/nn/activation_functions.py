@@ -142,11 +142,15 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     >>> gb.nn.functional.dropout(gb.ones(2), training=False)
     tensor([1., 1.])
     """
+    if not training and 0 <= p <= 1:
+        return input
     return written(input, _core._dropout(input, p, training, False), inplace)
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """As `dropout`, with whole channels of [N, C, ...]."""
+    if not training and 0 <= p <= 1:
+        return input
     return written(input, _core._dropout(input, p, training, True), inplace)
 
 

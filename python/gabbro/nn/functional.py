@@ -11,9 +11,6 @@ from .._core import _log_sigmoid as logsigmoid
 from .._core import _softplus as softplus
 from .._core import _softsign as softsign
 from .._core import (
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
     bilinear,
     conv1d,
     conv2d,
@@ -21,11 +18,7 @@ from .._core import (
     conv_transpose2d,
     gelu,
     group_norm,
-    interpolate,
     linear,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
     sigmoid,
     tanh,
 )
@@ -58,6 +51,7 @@ from .activation_functions import (
     threshold,
 )
 from .attention_functions import embedding, embedding_bag, one_hot, scaled_dot_product_attention
+from .ctc import ctc_loss
 from .loss_functions import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -80,6 +74,9 @@ from .loss_functions import (
     triplet_margin_loss,
 )
 from .padding import fold, pad, pixel_shuffle, pixel_unshuffle, unfold
+from .pools import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
+from .sampling import affine_grid, grid_sample, interpolate
+from .transposed import conv_transpose1d, conv_transpose3d
 from .window_functions import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -88,7 +85,6 @@ from .window_functions import (
     adaptive_max_pool2d,
     adaptive_max_pool3d,
     batch_norm,
-    conv_transpose1d,
     instance_norm,
     local_response_norm,
     lp_pool1d,
@@ -102,6 +98,7 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "affine_grid",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
@@ -116,9 +113,11 @@ __all__ = [
     "conv3d",
     "conv_transpose1d",
     "conv_transpose2d",
+    "conv_transpose3d",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
+    "ctc_loss",
     "dropout",
     "dropout1d",
     "dropout2d",
@@ -130,6 +129,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",

@@ -277,10 +277,10 @@ def hinge_embedding_loss(
     reduce: Any = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """input where the target is 1, max(0, margin - input) where it is -1."""
+    """input where the target is 1, max(0, margin - input) where it is -1; their sum elsewhere, as PyTorch."""
     chosen = reduction_of("hinge_embedding_loss", size_average, reduce, reduction)
-    other = _core.where(target == -1, _core.clip(margin - input, 0), 0.0)
-    return reduced(_core.where(target == 1, input, 0.0) + other, chosen)
+    other = _core.where(target != 1, _core.clip(margin - input, 0), 0.0)
+    return reduced(_core.where(target != -1, input, 0.0) + other, chosen)
 
 
 def margin_ranking_loss(

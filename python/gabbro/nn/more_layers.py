@@ -43,8 +43,11 @@ class AdaptiveAvgPool3d(_AdaptivePool):
 class _AdaptiveMaxPool(_AdaptivePool):
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__(output_size)
-        if return_indices:
-            raise ValueError(f"[{type(self).__name__}] return_indices=True is not supported")
+        self.return_indices = return_indices
+
+    def forward(self, input: Tensor) -> Any:
+        """The pooled tensor; with `return_indices` also the positions."""
+        return type(self)._function(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
@@ -219,55 +222,6 @@ class GRUCell(_Cell):
         z = _core.sigmoid(az + bz)
         n = _core.tanh(an + _core.sigmoid(ar + br) * bn)
         return n + z * (h - n)
-
-
-class ConvTranspose1d(Module):
-    """The transpose of a convolution: [N, in_channels, L] to [N, out_channels, L']."""
-
-    bias: Any
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int,
-        stride: int = 1,
-        padding: int = 0,
-        output_padding: int = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: int = 1,
-        padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__()
-        if padding_mode != "zeros":
-            raise ValueError(f"[ConvTranspose1d] padding_mode is 'zeros', not {padding_mode!r}")
-        if in_channels % groups or out_channels % groups:
-            raise ValueError(f"[ConvTranspose1d] {groups} groups for {in_channels} and {out_channels} channels")
-        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        one = [
-            value if isinstance(value, int) else value[0]
-            for value in (kernel_size, stride, padding, output_padding, dilation)
-        ]
-        self.kernel_size, self.stride, self.padding, self.output_padding, self.dilation = one
-        options: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.weight = Parameter(_core.zeros((in_channels, out_channels // groups, one[0]), **options))
-        self.bias = Parameter(_core.zeros(out_channels, **options)) if bias else None
-        bound = 1 / math.sqrt(out_channels // groups * one[0])
-        for parameter in self.parameters():
-            init.uniform_(parameter, -bound, bound)
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The longer tensor."""
-        return functional.conv_transpose1d(
-            input, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation
-        )
-
-    def extra_repr(self) -> str:
-        """The settings."""
-        return f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
 
 
 class EmbeddingBag(Module):

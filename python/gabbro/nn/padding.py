@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Module, Tensor
+from ..functions.conversions import clone
 
 _MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "circular"}
 
@@ -54,7 +55,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             x = x[(slice(None),) * axis + (slice(start, end),)]
             widths[axis] = (max(0, before), max(0, after))
     if not any(n for pair in widths for n in pair):
-        return +x
+        return clone(x)
     if mode == "circular":
         return _wrapped(x, widths)
     if mode == "reflect" and any(max(pair) >= n for pair, n in zip(widths, x.shape, strict=True) if max(pair)):
@@ -320,7 +321,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     n = _product(front)
     x = _core.reshape(input, (n * (c // (r * r)), r, r, h, w))
     x = _core.permute_dims(x, (0, 3, 1, 4, 2))
-    return _core.reshape(x, (*front, c // (r * r), h * r, w * r))
+    return +_core.reshape(x, (*front, c // (r * r), h * r, w * r))  # a copy, not a view
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -336,7 +337,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     n = _product(front)
     x = _core.reshape(input, (n * c, h // r, r, w // r, r))
     x = _core.permute_dims(x, (0, 2, 4, 1, 3))
-    return _core.reshape(x, (*front, c * r * r, h // r, w // r))
+    return +_core.reshape(x, (*front, c * r * r, h // r, w // r))  # a copy, not a view
 
 
 def _product(lengths: Sequence[int]) -> int:

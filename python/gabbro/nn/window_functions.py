@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Tensor
+from .pools import avg_pool1d, avg_pool2d, maxima_with_indices
 
 
 def _lengths(op: str, size: Any, count: int, x: Tensor) -> list[int]:
@@ -58,27 +59,33 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Any) -> Tensor:
     return _adaptive_pool("adaptive_avg_pool3d", input, output_size, 3, _core.mean)
 
 
-def _no_indices(op: str, return_indices: bool) -> None:
-    if return_indices:
-        raise ValueError(f"[{op}] return_indices=True is not supported")
+def _adaptive_max_pool(x: Tensor, output_size: Any, count: int, return_indices: bool) -> Any:
+    op = f"adaptive_max_pool{count}d"
+    if not return_indices:
+        return _adaptive_pool(op, x, output_size, count, _core.max)
+    lengths = x.shape[x.ndim - count :]
+    tables = []
+    for length, size in zip(lengths, _lengths(op, output_size, count, x), strict=True):
+        bounds = _bounds(length, size)
+        longest = max(end - start for start, end in bounds)
+        # The last element of a shorter window is there again, where it does not change the first maximum.
+        tables.append([[min(start + j, end - 1) for j in range(longest)] for start, end in bounds])
+    return maxima_with_indices(x, tables, lengths, [0] * count)
 
 
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
-    """Maxima of windows, as many as wanted: [N, C, L]."""
-    _no_indices("adaptive_max_pool1d", return_indices)
-    return _adaptive_pool("adaptive_max_pool1d", input, output_size, 1, _core.max)
+def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+    """Maxima of windows, as many as wanted: [N, C, L]; with `return_indices` also their positions, int64."""
+    return _adaptive_max_pool(input, output_size, 1, return_indices)
 
 
-def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
+def adaptive_max_pool2d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of windows, as many as wanted: [N, C, H, W]."""
-    _no_indices("adaptive_max_pool2d", return_indices)
-    return _adaptive_pool("adaptive_max_pool2d", input, output_size, 2, _core.max)
+    return _adaptive_max_pool(input, output_size, 2, return_indices)
 
 
-def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Tensor:
+def adaptive_max_pool3d(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
     """Maxima of windows, as many as wanted: [N, C, D, H, W]."""
-    _no_indices("adaptive_max_pool3d", return_indices)
-    return _adaptive_pool("adaptive_max_pool3d", input, output_size, 3, _core.max)
+    return _adaptive_max_pool(input, output_size, 3, return_indices)
 
 
 def instance_norm(
@@ -123,14 +130,14 @@ def lp_pool1d(
     input: Tensor, norm_type: float, kernel_size: int, stride: int | None = None, ceil_mode: bool = False
 ) -> Tensor:
     """The norms of windows of the last axis."""
-    powers = _core.avg_pool1d(input**norm_type, kernel_size, stride, 0, ceil_mode)
+    powers = avg_pool1d(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return (_core.relu(powers) * kernel_size) ** (1 / norm_type)
 
 
 def lp_pool2d(input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Tensor:
     """The norms of windows of the last two axes."""
     sides: Sequence[int] = (kernel_size, kernel_size) if isinstance(kernel_size, int) else kernel_size
-    powers = _core.avg_pool2d(input**norm_type, kernel_size, stride, 0, ceil_mode)
+    powers = avg_pool2d(input**norm_type, kernel_size, stride, 0, ceil_mode)
     return (_core.relu(powers) * math.prod(sides)) ** (1 / norm_type)
 
 
@@ -173,32 +180,3 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     for at in range(1, size):
         total = total + squares[:, at : at + channels]
     return input / (k + alpha * total / size) ** beta
-
-
-def conv_transpose1d(
-    input: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Tensor:
-    """The transpose of `conv1d`: [N, C, L], and the weight [C, out / groups, kernel]."""
-    if input.ndim not in (2, 3):
-        raise ValueError(f"[conv_transpose1d] of [N, C, L] or [C, L], not of shape {input.shape}")
-    one = [v if isinstance(v, int) else v[0] for v in (stride, padding, output_padding, dilation)]
-    batch = input if input.ndim == 3 else _core.expand_dims(input, 0)
-    y = _core.conv_transpose2d(
-        _core.expand_dims(batch, 2),
-        _core.expand_dims(weight, 2),
-        bias,
-        (1, one[0]),
-        (0, one[1]),
-        (0, one[2]),
-        groups,
-        (1, one[3]),
-    )
-    y = _core.squeeze(y, 2)
-    return y if input.ndim == 3 else y[0]

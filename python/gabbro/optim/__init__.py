@@ -10,6 +10,7 @@
 from . import lr_scheduler as lr_scheduler
 from .formulas import ASGD, Adadelta, Adafactor, Adamax, NAdam, RAdam, Rprop
 from .lbfgs import LBFGS
+from .muon import Muon
 from .optimizer import Optimizer
 from .optimizers import SGD, Adagrad, Adam, AdamW, Lion, RMSprop
 
@@ -24,6 +25,7 @@ __all__ = [
     "AdamW",
     "Adamax",
     "Lion",
+    "Muon",
     "NAdam",
     "Optimizer",
     "RAdam",

@@ -28,7 +28,8 @@ def conv(layer: str, shape: tuple[int, ...], **more: Any) -> Case:
     if len(shape) == 5:
         made |= {"in_channels": 2, "out_channels": 2}
     values = {"in_channels": [2], "out_channels": [2], "kernel_size": [1, 2], "stride": [2], "padding": [0, 2, "same"],
-              "dilation": [2], "groups": [2, 4], "bias": [None], "padding_mode": ["reflect", "replicate"]}  # fmt: skip
+              "dilation": [2], "groups": [2, 4], "bias": [None],
+              "padding_mode": ["reflect", "replicate", "circular"]}  # fmt: skip
     if layer.startswith("ConvTranspose"):
         values |= {"padding": [0], "output_padding": [1], "padding_mode": ["reflect"]}
     return Case(layer, made, [shape], values)
@@ -82,13 +83,24 @@ CASES = [
          {"padding_idx": [None, 3]}),
     conv("Conv1d", LINE), conv("Conv2d", IMAGE), conv("Conv3d", VOLUME),
     conv("Conv2d", IMAGE, padding_mode="reflect"), conv("Conv1d", LINE, padding="same"),
-    conv("Conv1d", LINE, padding="same", padding_mode="replicate"), conv("ConvTranspose2d", IMAGE, stride=2),
+    conv("Conv1d", LINE, padding="same", padding_mode="replicate"), conv("Conv2d", IMAGE, padding_mode="circular"),
+    conv("ConvTranspose1d", LINE, stride=2), conv("ConvTranspose3d", VOLUME, stride=2),
+    conv("ConvTranspose2d", IMAGE, stride=2),
     pool("MaxPool1d", LINE), pool("MaxPool2d", IMAGE), pool("MaxPool3d", VOLUME),
     pool("AvgPool1d", LINE), pool("AvgPool2d", IMAGE), pool("AvgPool3d", VOLUME),
     Case("AdaptiveAvgPool2d", {"output_size": 2}, [IMAGE], {"output_size": [3, (1, 2)]}),
+    Case("AdaptiveAvgPool1d", {"output_size": 2}, [LINE], {"output_size": [3]}),
+    Case("AdaptiveAvgPool3d", {"output_size": 2}, [VOLUME], {"output_size": [3, (1, 2, 3)]}),
+    Case("AdaptiveMaxPool1d", {"output_size": 2}, [LINE], {"output_size": [3], "return_indices": [True]}),
+    Case("AdaptiveMaxPool2d", {"output_size": 2}, [IMAGE], {"output_size": [3], "return_indices": [True]}),
+    Case("AdaptiveMaxPool3d", {"output_size": 2}, [VOLUME], {"output_size": [3], "return_indices": [True]}),
+    Case("UpsamplingNearest2d", {"size": 4}, [IMAGE], {"size": [3], "mode": ["bilinear", "bicubic"]}),
+    Case("UpsamplingBilinear2d", {"scale_factor": 2}, [IMAGE], {"scale_factor": [1.5], "align_corners": [False]}),
+    Case("Upsample", {"size": 3, "mode": "linear"}, [LINE], {"size": [5], "align_corners": [True], "mode": ["area"]}),
     Case("Upsample", {"size": (4, 4)}, [IMAGE],
          {"size": [(3, 3), 2, None], "scale_factor": [2.0], "mode": ["bilinear", "area", "nearest-exact"],
           "align_corners": [True], "recompute_scale_factor": [True]}),
+    Case("Upsample", {"size": (4, 4), "mode": "bicubic"}, [IMAGE], {"size": [7], "align_corners": [True]}),
     Case("Upsample", {"scale_factor": 1.5, "mode": "bilinear"}, [IMAGE],
          {"size": [(3, 3)], "scale_factor": [2.0, (2.0, 1.0), None], "mode": ["nearest"],
           "align_corners": [True, False], "recompute_scale_factor": [True]}),
@@ -133,6 +145,8 @@ CASES = [
     Case("BCELoss", {}, ["shares", "shares"], {"reduction": ["sum", "none"], "weight": [None]}),
     Case("BCEWithLogitsLoss", {}, [ROWS, "shares"], {"reduction": ["sum", "none"]}),
     Case("NLLLoss", {}, [ROWS, "classes"], {"reduction": ["sum", "none"], "ignore_index": [1]}),
+    Case("CTCLoss", {}, [(7, 2, 4), [[1, 2, 2], [3, 1, 0]], [7, 6], [3, 2]],
+         {"reduction": ["sum", "none"], "blank": [3], "zero_infinity": [True]}),
     Case("CrossEntropyLoss", {}, [ROWS, "classes"],
          {"reduction": ["sum", "none"], "ignore_index": [1], "label_smoothing": [0.5]}),
 ]  # fmt: skip
@@ -141,7 +155,7 @@ OTHERS = {"Module", "Layer", "Parameter", "Sequential", "ModuleList", "ModuleDic
           "TransformerEncoder", "TransformerDecoder"}  # fmt: skip
 # Variants for another number of axes of layers that are compared, and modules that compute nothing.
 UNTESTED = {
-    "AdaptiveAvgPool3d", "AdaptiveMaxPool1d", "AdaptiveMaxPool3d", "CircularPad1d", "CircularPad3d", "ConstantPad2d",
+    "CircularPad1d", "CircularPad3d", "ConstantPad2d",
     "ConstantPad3d", "DataParallel", "Dropout3d", "InstanceNorm3d", "PixelUnshuffle", "ReflectionPad1d",
     "ReflectionPad3d",
     "ReplicationPad1d", "ReplicationPad2d", "Transformer", "ZeroPad1d", "ZeroPad3d",
@@ -155,6 +169,8 @@ def inputs_of(side: Side, case: Case) -> list[Any]:
             made.append(side.tensor(np.array([[0, 1, 2], [4, 3, 1]], np.int64 if side.is_torch else np.int32)))
         elif shape == "classes":
             made.append(side.tensor(np.array([1, 0, 3], np.int64 if side.is_torch else np.int32)))
+        elif isinstance(shape, list):  # integers
+            made.append(side.tensor(np.array(shape, np.int64 if side.is_torch else np.int32)))
         elif shape == "shares":
             made.append(side.tensor(np.abs(numbers(ROWS, number + 20)) / 2.5, number == 0))
         else:

@@ -41,6 +41,42 @@ OPTIMIZERS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
         {"lr": [0.3], "alpha": [0.5], "eps": [0.1], "weight_decay": [0.2], "momentum": [0.5], "centered": [True],
          "maximize": [True]},
     ),
+    "Adadelta": (
+        {"lr": 0.1},
+        {"lr": [0.3], "rho": [0.5], "eps": [0.1], "weight_decay": [0.2], "maximize": [True]},
+    ),
+    "Adamax": (
+        {"lr": 0.1},
+        {"lr": [0.3], "betas": [(0.5, 0.9)], "eps": [0.1], "weight_decay": [0.2], "maximize": [True]},
+    ),
+    "NAdam": (
+        {"lr": 0.1},
+        {"lr": [0.3], "betas": [(0.5, 0.9)], "eps": [0.1], "weight_decay": [0.2], "momentum_decay": [0.1],
+         "decoupled_weight_decay": [True], "maximize": [True]},
+    ),
+    "RAdam": (
+        {"lr": 0.1},
+        {"lr": [0.3], "betas": [(0.5, 0.9)], "eps": [0.1], "weight_decay": [0.2], "decoupled_weight_decay": [True],
+         "maximize": [True]},
+    ),
+    "ASGD": (
+        {"lr": 0.1},
+        {"lr": [0.3], "lambd": [0.1], "alpha": [0.5], "t0": [1.0], "weight_decay": [0.2], "maximize": [True]},
+    ),
+    "Rprop": (
+        {"lr": 0.1},
+        {"lr": [0.3], "etas": [(0.4, 1.5)], "step_sizes": [(0.01, 0.2)], "maximize": [True]},
+    ),
+    "Adafactor": (
+        {"lr": 0.1},
+        {"lr": [0.3], "beta2_decay": [-0.5], "eps": [(None, 0.1)], "d": [0.5], "weight_decay": [0.2],
+         "maximize": [True]},
+    ),
+    "Muon": (
+        {"lr": 0.1},
+        {"lr": [0.3], "weight_decay": [0.5], "momentum": [0.5], "nesterov": [False], "eps": [0.1], "ns_steps": [3],
+         "ns_coefficients": [(2.0, -1.5, 0.5)], "adjust_lr_fn": ["match_rms_adamw"]},
+    ),
 }  # fmt: skip
 
 
@@ -66,9 +102,9 @@ CHANGES: dict[str, Callable[[dict[str, Any], str, Any], None]] = {
 }  # fmt: skip
 
 
-def parameter(side: Side) -> Any:
-    start = side.tensor(np.array([1.0, -2.0, 0.5], np.float32))
-    return side.nn.Parameter(start)
+def parameter(side: Side, is_matrix: bool = False) -> Any:
+    start = np.array([1.0, -2.0, 0.5], np.float32)
+    return side.nn.Parameter(side.tensor(start.reshape(3, 1) if is_matrix else start))
 
 
 def steps(side: Side, weight: Any, optimizer: Any, count: int) -> list[np.ndarray]:
@@ -85,7 +121,7 @@ def made(side: Side, name: str, weight: Any, **more: Any) -> Any:
 
 def after_change(side: Side, name: str, option: str, value: Any, how: str, before: int) -> Outcome:
     def run() -> list[np.ndarray]:
-        weight = parameter(side)
+        weight = parameter(side, name == "Muon")
         optimizer = made(side, name, weight)
         found = steps(side, weight, optimizer, before)
         CHANGES[how](optimizer.param_groups[0], option, value)
@@ -98,7 +134,7 @@ def resumed(side: Side, name: str, option: str, value: Any) -> Outcome:
     """A state of an optimizer with another number, loaded by one without it."""
 
     def run() -> list[np.ndarray]:
-        weight = parameter(side)
+        weight = parameter(side, name == "Muon")
         first = made(side, name, weight, **{option: value})
         steps(side, weight, first, 3)
         second = made(side, name, weight)
@@ -144,6 +180,12 @@ SCHEDULERS: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
         {"max_lr": [0.5], "total_steps": [60], "pct_start": [0.5], "anneal_strategy": ["linear"],
          "cycle_momentum": [False], "base_momentum": [0.5], "max_momentum": [0.6], "div_factor": [10.0],
          "final_div_factor": [100.0], "three_phase": [True]},
+    ),
+    "MultiplicativeLR": ({"lr_lambda": lambda step: 0.9}, {"lr_lambda": [lambda step: 0.95]}),
+    "CyclicLR": (
+        {"base_lr": 0.1, "max_lr": 0.7, "step_size_up": 5},
+        {"gamma": [0.5], "mode": ["triangular2", "exp_range"], "total_size": [20.0], "step_ratio": [0.3],
+         "base_momentum": [0.5], "cycle_momentum": [False]},
     ),
     "LambdaLR": ({"lr_lambda": lambda step: 1 / (1 + step)}, {"lr_lambda": [lambda step: 0.5**step]}),
 }  # fmt: skip

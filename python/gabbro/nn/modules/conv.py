@@ -6,9 +6,7 @@ from ..._core import (
     Conv3d,
     ConvTranspose2d,
 )
-from ..more_layers import (
-    ConvTranspose1d,
-)
+from ..transposed import ConvTranspose1d, ConvTranspose3d
 
 __all__ = [
     "Conv1d",
@@ -16,4 +14,5 @@ __all__ = [
     "Conv3d",
     "ConvTranspose1d",
     "ConvTranspose2d",
+    "ConvTranspose3d",
 ]
