@@ -28,16 +28,23 @@ constexpr int32_t kWeightsAhead = 3;
 constexpr double kSmallBytes = 131072;
 constexpr double kSmallFlops = 262144;
 
-// Whether one thread does it sooner than several. A kernel that does not know its work counts as much.
-bool is_small(const abi::Launch* launches, int32_t count) {
+// About as much as a core does in a millisecond or two.
+constexpr double kMediumBytes = 16777216;
+constexpr double kMediumFlops = 67108864;
+
+enum class Work { kSmall, kMedium, kLarge };
+
+// Small work is done sooner by one thread than by several, medium work if the cores are busy. A kernel that does not
+// know its work counts as much.
+Work work_of(const abi::Launch* launches, int32_t count) {
   double bytes = 0, flops = 0;
   for (int32_t i = 0; i < count; ++i) {
     const auto* kernel = static_cast<const Kernel*>(launches[i].kernel);
     bytes += kernel->bytes;
     flops += kernel->flops;
-    if (kernel->bytes == 0 || bytes > kSmallBytes || flops > kSmallFlops) return false;
+    if (kernel->bytes == 0 || bytes > kMediumBytes || flops > kMediumFlops) return Work::kLarge;
   }
-  return true;
+  return bytes > kSmallBytes || flops > kSmallFlops ? Work::kMedium : Work::kSmall;
 }
 
 }  // namespace
@@ -177,7 +184,10 @@ bool CpuDevice::execute(abi::Stream*, const abi::Launch* launches, int32_t count
       }
     }
   };
-  const bool whole = is_small(launches, count) ? pool_.run_alone(walk, cancel) : pool_.run(walk, cancel);
+  const Work work = work_of(launches, count);
+  const bool whole = work == Work::kSmall    ? pool_.run_alone(walk, cancel)
+                     : work == Work::kMedium ? pool_.run_where_sooner(walk, cancel)
+                                             : pool_.run(walk, cancel);
   if (const auto message = index_fault_.take()) throw abi::StatusError(abi::StatusCode::kBadIndex, *message);
   return whole;
 }

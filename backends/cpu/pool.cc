@@ -32,6 +32,9 @@ constexpr int kLinesPerPoll = 4;
 // Turns given away in a barrier before the worker sleeps: what it waits for is then a long piece, or a crowded machine.
 constexpr int kYieldsInBarrier = 64;
 
+// The time that this thread has spent in barriers after their spins.
+thread_local std::chrono::steady_clock::duration time_waited{};
+
 void pause() {
 #if defined(__x86_64__)
   _mm_pause();
@@ -111,11 +114,10 @@ void Worker::wait_for_others(uint32_t generation) {
     if (passed()) return;
     if (!fetch_expected()) pause();
   }
-  for (int i = 0; i < kYieldsInBarrier; ++i) {
-    if (passed()) return;
-    std::this_thread::yield();
-  }
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kYieldsInBarrier && !passed(); ++i) std::this_thread::yield();
   while (!passed()) team_.generation.wait(generation, std::memory_order_acquire);
+  time_waited += std::chrono::steady_clock::now() - start;
 }
 
 // This set is unused between the barrier that was just passed and the next one, so no one waits for its cache lines.
@@ -193,9 +195,12 @@ bool ThreadPool::run_erased(Function function, const void* context, const std::a
   team_.stopped = cancel != nullptr && cancel->load(std::memory_order_relaxed);
   launch_.fetch_add(1, std::memory_order_release);
   if (!threads_.empty()) launch_.notify_all();
+  const auto start = std::chrono::steady_clock::now();
+  time_waited = {};
   Worker worker(team_, 0);
   function(context, worker);
   worker.barrier();
+  crowd_.ran(team_.workers, std::chrono::steady_clock::now() - start, time_waited);
   return !team_.stopped;
 }
 

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "backends/cpu/crowd.h"
 #include "backends/cpu/kernel.h"
 
 namespace gabbro::cpu {
@@ -48,6 +49,13 @@ class ThreadPool {
     return !alone_.stopped;
   }
 
+  // As run(), or as run_alone() while other programs keep the cores busy: for work that takes one core a few
+  // milliseconds at most, less than a worker then waits for its core.
+  template <class Task>
+  bool run_where_sooner(const Task& task, const std::atomic<bool>* cancel = nullptr) {
+    return crowd_.is_crowded() ? run_alone(task, cancel) : run(task, cancel);
+  }
+
   // Runs next to the pool's work, without waiting for it.
   template <class Task>
   static void run_apart(const Task& task) {
@@ -71,6 +79,7 @@ class ThreadPool {
 
   TeamState team_;
   TeamState alone_;
+  Crowd crowd_;
   Function function_ = nullptr;  // null: the pool closes
   const void* context_ = nullptr;
   alignas(64) std::atomic<uint32_t> launch_{0};

@@ -87,3 +87,40 @@ def test_words_become_the_tokens_of_a_vocabulary(monkeypatch):
     assert found[:3] == ["<|startoftext|>", "a</w>", "red</w>"]
     assert found[3:] == ["Ã", "©</w>", "car</w>", "<|endoftext|>", "<|endoftext|>"]
     assert len(tokens("red " * 20)) == 8
+
+
+def test_digits_are_learned_by_a_transformer():
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    assert example("digits_vit").train(epochs=12) >= 0.93
+
+
+def llama(folder, rng):
+    """A folder with the smallest model of Llama's kind."""
+    width, hidden, heads, kv_heads, layers = 16, 24, 4, 2, 2
+    config = {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "num_hidden_layers": layers,
+              "rms_norm_eps": 1e-5}  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config))
+    shapes = {"model.embed_tokens.weight": (256, width), "model.norm.weight": None}
+    for layer in range(layers):
+        name = f"model.layers.{layer}."
+        shapes |= {f"{name}self_attn.{part}_proj.weight": (rows, width)
+                   for part, rows in (("q", width), ("k", width // 2), ("v", width // 2), ("o", width))}  # fmt: skip
+        shapes |= {f"{name}mlp.{part}_proj.weight": (hidden, width) for part in ("gate", "up")}
+        shapes |= {f"{name}mlp.down_proj.weight": (width, hidden), f"{name}input_layernorm.weight": None,
+                   f"{name}post_attention_layernorm.weight": None}  # fmt: skip
+    weights = {
+        name: np.ones(width, "f4") if shape is None else rng.normal(0, shape[1] ** -0.5, shape).astype("f4")
+        for name, shape in shapes.items()
+    }
+    gb.save_state(folder / "model.safetensors", {name: gb.tensor(value) for name, value in weights.items()})
+    return weights
+
+
+def test_adapters_of_low_rank_are_trained(tmp_path, rng):
+    weights = llama(tmp_path, rng)
+    model, losses = example("lora").tune(tmp_path, b"the quick brown fox jumps over the lazy dog. " * 20, steps=30)
+    assert np.mean(losses[-3:]) < 0.85 * losses[0]
+    assert {name.rsplit(".", 1)[1] for name, _ in model.named_parameters()} == {"a", "b"}
+    assert set(model.state_dict()) == {name for name, _ in model.named_parameters()}
+    frozen = model.blocks[1].q.weight.numpy()
+    np.testing.assert_array_equal(frozen, weights["model.layers.1.self_attn.q_proj.weight"])

@@ -294,7 +294,7 @@ ValueAndGradients value_and_grad(const Function& f, std::span<const Tensor> inpu
                     value.defined() ? described(value) : "no tensor");
   }
   if (needs_gradient(value)) {
-    // What the function captures has gradients of the gradients too.
+    // Tensors that the function captures have gradients of the gradients too.
     const bool differentiable = nested || (is_recording && reads_from_outside(value, copies, since));
     const std::vector<Tensor> results = gradients(value, copies, {.differentiable = differentiable});
     return {.value = differentiable ? value : detach(value), .gradients = results};

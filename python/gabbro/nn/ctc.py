@@ -131,7 +131,7 @@ def _likelihood(x: Tensor, labels: Tensor, times: Tensor, counts: Tensor, blank:
     base = _core.where(empty, 0.0, largest)
     total = _core.sum(_core.exp(last - base), 1, True)
     likelihood = _core.squeeze(_core.where(empty, -math.inf, _core.log(_core.where(empty, 1.0, total)) + base), 1)
-    # PyTorch's gradient takes the logarithms for those of a softmax: it has exp(log_probs) in addition.
+    # PyTorch's gradient assumes that the logarithms are of a softmax: it has exp(log_probs) in addition.
     valid = _core.arange(steps, dtype=_core.int32, device=x.device).reshape(-1, 1) < times.reshape(1, -1)
     mass = _core.sum(_core.sum(_core.exp(x), 2) * valid.astype(x.dtype), 0)
     is_finite = likelihood.detach() > -math.inf

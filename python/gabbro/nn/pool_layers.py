@@ -42,7 +42,7 @@ class _MaxPool(Module):
 
 
 class MaxPool1d(_MaxPool):
-    """The largest element of each window: arguments as those of `functional.max_pool1d`.
+    """The largest element of each window: with the arguments of `functional.max_pool1d`.
 
     >>> gb.nn.MaxPool1d(2)(gb.ones((1, 1, 4))).shape
     (1, 1, 2)
@@ -50,7 +50,7 @@ class MaxPool1d(_MaxPool):
 
 
 class MaxPool2d(_MaxPool):
-    """The largest element of each window: arguments as those of `functional.max_pool2d`.
+    """The largest element of each window: with the arguments of `functional.max_pool2d`.
 
     >>> gb.nn.MaxPool2d(3, ceil_mode=True)(gb.ones((1, 1, 4, 4))).shape
     (1, 1, 2, 2)
@@ -60,7 +60,7 @@ class MaxPool2d(_MaxPool):
 
 
 class MaxPool3d(_MaxPool):
-    """The largest element of each window: arguments as those of `functional.max_pool3d`.
+    """The largest element of each window: with the arguments of `functional.max_pool3d`.
 
     >>> gb.nn.MaxPool3d(2)(gb.ones((1, 1, 4, 4, 4))).shape
     (1, 1, 2, 2, 2)
@@ -70,7 +70,7 @@ class MaxPool3d(_MaxPool):
 
 
 class AvgPool1d(Module):
-    """The mean of each window: arguments as those of `functional.avg_pool1d`.
+    """The mean of each window: with the arguments of `functional.avg_pool1d`.
 
     >>> gb.nn.AvgPool1d(2)(gb.ones((1, 1, 4))).shape
     (1, 1, 2)
@@ -138,7 +138,7 @@ class _AvgPool(Module):
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window: arguments as those of `functional.avg_pool2d`.
+    """The mean of each window: with the arguments of `functional.avg_pool2d`.
 
     >>> gb.nn.AvgPool2d(2)(gb.ones((1, 1, 4, 4))).shape
     (1, 1, 2, 2)
@@ -146,7 +146,7 @@ class AvgPool2d(_AvgPool):
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window: arguments as those of `functional.avg_pool3d`.
+    """The mean of each window: with the arguments of `functional.avg_pool3d`.
 
     >>> gb.nn.AvgPool3d(2)(gb.ones((1, 1, 4, 4, 4))).shape
     (1, 1, 2, 2, 2)
@@ -156,7 +156,7 @@ class AvgPool3d(_AvgPool):
 
 
 class Upsample(Module):
-    """[N, C, ...] with other lengths: arguments as those of `functional.interpolate`.
+    """[N, C, ...] with other lengths: with the arguments of `functional.interpolate`.
 
     >>> gb.nn.Upsample(scale_factor=2)(gb.ones((1, 1, 2, 3))).shape
     (1, 1, 4, 6)

@@ -86,7 +86,7 @@ def maxima_with_indices(
     x : Tensor
         With `padding` elements before each spatial axis.
     tables : sequence
-        Of each spatial axis: the positions in x of the elements of each window, of which the windows have equally many.
+        Of each spatial axis: the positions in x of the elements of each window, equally many of each.
     lengths : sequence of int
         Of the spatial axes without padding.
     """

@@ -1,4 +1,4 @@
-"""Draws random programs. PyTorch runs each line as it is drawn, so that all lines are valid and well-conditioned.
+"""Draws random programs. PyTorch runs each line when it is drawn, so that all lines are valid and well-conditioned.
 
 A program is run three times at once: in its dtypes, in float64, and in float64 from slightly other numbers. A line is
 dropped if the runs differ by more than rounding errors do: next to a jump of a function, or after cancellation.
@@ -140,7 +140,7 @@ class Program:
         if text is None or ("F." in text and any(self.value(n).dtype == torch.float64 for n in names_in(text))):
             return  # networks have no float64 in Gabbro
         if kind == "in_place" and any(self.overlaps(name, other) for other in names_in(text)):
-            return  # PyTorch reads what it has written
+            return  # PyTorch would read elements that it has written
         if kind == "in_place" or "_(" in text.split(" if ")[0]:
             self.accept(text, None)
             if any(word in text for word in UNNOTICED):
