@@ -1,6 +1,6 @@
 """Trains a small vision transformer (Dosovitskiy et al. 2021) on scikit-learn's handwritten digits: 10 classes.
 
-    python examples/digits_vit.py [--epochs 20]
+    python examples/digits_vit.py [--epochs 15]
 
 It is an ordinary PyTorch program with another import. It prints the loss, and the accuracy on digits that it was not
 trained with.
@@ -48,7 +48,7 @@ def train(epochs: int, seed: int = 0) -> float:
     training, test = random_split(digits, [len(digits) - 360, 360])
     model = VisionTransformer()
     optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3, weight_decay=0.05)
-    loader = DataLoader(training, batch_size=96, shuffle=True, drop_last=True)
+    loader = DataLoader(training, batch_size=48, shuffle=True, drop_last=True)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=4e-3, total_steps=epochs * len(loader))
     for epoch in range(epochs):
         model.train()
@@ -78,5 +78,5 @@ def accuracy(model: nn.Module, test: object) -> float:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=15)
     print(f"test accuracy {train(parser.parse_args().epochs):.2%}")

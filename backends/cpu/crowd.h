@@ -11,7 +11,7 @@ class Crowd {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // From the caller's side: a launch of `workers` took `whole`, of which it spent `waited` in barriers.
+  // A launch of `workers` took `whole`; its caller spent `waited` of this time in barriers.
   void ran(int workers, Clock::duration whole, Clock::duration waited, Clock::time_point now = Clock::now());
   bool is_crowded(Clock::time_point now = Clock::now()) const {
     return now.time_since_epoch().count() < until_.load(std::memory_order_relaxed);

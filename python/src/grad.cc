@@ -61,6 +61,50 @@ nb::object called(const nb::callable& function, std::span<const Tensor> inputs) 
   return function(std::vector<Tensor>(inputs.begin(), inputs.end()));
 }
 
+// Tensors of the same values. The function gets the list of their gradients, with None where there is none, and gives
+// another such list, or None for no change.
+std::vector<Tensor> hooked(const std::vector<Tensor>& tensors, nb::callable function) {
+  static const Op kHook = {.name = "hook"};
+  auto node = std::make_shared<Node>();
+  node->op = &kHook;
+  node->inputs = tensors;
+  node->device = tensors.at(0).device();
+  node->training = true;
+  std::vector<Tensor> outputs;
+  for (const Tensor& tensor : tensors) {
+    outputs.push_back(detach(tensor));
+    node->outputs.push_back(tensor.spec());
+    node->made.push_back(outputs.back().shared_state());
+    if (needs_gradient(tensor)) {
+      outputs.back().state().history =
+          std::make_shared<History>(History{.node = node, .output = static_cast<int>(outputs.size()) - 1});
+    }
+  }
+  node->sequence = nodes_recorded();
+  node->gradient = [hook = kept(std::move(function))](const GradientArgs& args) {
+    const WithGil gil;
+    nb::list list;
+    for (const Tensor& gradient : args.gradients) list.append(gradient.defined() ? nb::cast(gradient) : nb::none());
+    Gradients gradients(args.gradients.begin(), args.gradients.end());
+    const nb::object changed = (*hook)(list);
+    if (changed.is_none()) return gradients;
+    const auto given = nb::cast<std::vector<nb::object>>(changed);
+    if (given.size() != gradients.size()) throw bad_input("[hook] {} gradients for {}", given.size(), gradients.size());
+    for (size_t i = 0; i < given.size(); ++i) {
+      if (given[i].is_none()) continue;
+      const Tensor gradient = nb::cast<Tensor>(given[i]);
+      if (gradient.spec() != args.inputs[i].spec()) {
+        throw bad_input("[hook] a gradient of {} and shape {} for a tensor of {} and shape {}",
+                        dtype_public_name(gradient.dtype()), gradient.shape().to_string(),
+                        dtype_public_name(args.inputs[i].dtype()), args.inputs[i].shape().to_string());
+      }
+      gradients[i] = gradient;
+    }
+    return gradients;
+  };
+  return outputs;
+}
+
 // The gradients of an output by tensors, which may be intermediates.
 std::vector<Tensor> gradients_of(const Tensor& output, const std::vector<Tensor>& inputs, nb::handle seed,
                                  bool differentiable) {
@@ -107,6 +151,9 @@ False
         nb::arg("differentiable"),
         nb::sig("def _gradients(output: Tensor, inputs: list[Tensor], seed: Operand | None, differentiable: bool) "
                 "-> list[Tensor]"));
+  m.def("_hooked", hooked,
+        nb::sig("def _hooked(tensors: list[Tensor], function: Callable[[list[Tensor | None]], "
+                "list[Tensor | None] | None], /) -> list[Tensor]"));
   m.def("_checkpoint", checkpointed,
         nb::sig("def _checkpoint(function: Callable[[list[Tensor]], list[Tensor]], inputs: list[Tensor], /) -> "
                 "list[Tensor]"));
@@ -121,6 +168,9 @@ False
       .def(
           "_forget_history", [](Tensor& x) { replace_handle(x, detach(x)); },
           "Not for users: the tensor becomes one without a history, with the views that share its elements.")
+      .def(
+          "_add_hook", [](Tensor& x, nb::callable function) { replace_handle(x, hooked({x}, std::move(function))[0]); },
+          "Not for users: the gradient goes through the function from now on.")
       .def(
           "requires_grad_",
           [](nb::object self, bool requires_grad) {

@@ -91,7 +91,7 @@ def test_words_become_the_tokens_of_a_vocabulary(monkeypatch):
 
 def test_digits_are_learned_by_a_transformer():
     pytest.importorskip("sklearn", reason="scikit-learn is not installed")
-    assert example("digits_vit").train(epochs=12) >= 0.93
+    assert example("digits_vit").train(epochs=6) >= 0.7
 
 
 def llama(folder, rng):

@@ -179,7 +179,7 @@ METHODS: dict[Any, tuple[str, ...]] = {
         "t_",
         "resize_",
     ),
-    autograd_methods: ("backward", "retain_grad"),
+    autograd_methods: ("backward", "register_hook", "retain_grad"),
 }
 OTHER_NAMES = {
     "subtract": "sub",

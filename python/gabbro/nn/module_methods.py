@@ -120,3 +120,4 @@ def install() -> None:
     owner.register_forward_hook = hooks.register_forward_hook
     owner.register_forward_pre_hook = hooks.register_forward_pre_hook
     owner.register_full_backward_hook = hooks.register_full_backward_hook
+    owner.register_full_backward_pre_hook = hooks.register_full_backward_pre_hook

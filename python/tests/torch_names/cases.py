@@ -37,6 +37,9 @@ ANSWERED = {
 }
 # Lines whose results differ by intention, and why.
 DIFFERENT = {
+    "a = X * 2; h = a.register_hook(lambda g: g * 3); i = a.register_hook(lambda g: g + 1); a * Y": (
+        "the hook that was added last is called first"
+    ),
     "torch.var(X, ())": "the gradient of the variance of one element is 0; PyTorch's is infinite",
 }
 
