@@ -61,7 +61,7 @@ nb::object called(const nb::callable& function, std::span<const Tensor> inputs) 
   return function(std::vector<Tensor>(inputs.begin(), inputs.end()));
 }
 
-// Tensors of the same values. The function gets the list of their gradients, with None where there is none, and gives
+// Tensors of the same values. The function gets the list of their gradients, None for a missing one, and gives
 // another such list, or None for no change.
 std::vector<Tensor> hooked(const std::vector<Tensor>& tensors, nb::callable function) {
   static const Op kHook = {.name = "hook"};

@@ -64,6 +64,20 @@ TEST(Gradients, AreZeroWhereTheOutputDoesNotDependOnTheInput) {
   EXPECT_THAT(launches({results[1]}), testing::ElementsAre("iota"));
 }
 
+TEST(Gradients, OfAFunctionDependOnWhatItCaptures) {
+  const Tensor x = leaf(Shape{3}), w = parameter(Shape{3});
+  const Function loss = [&](std::span<const Tensor> in) { return total(in[0] * in[0] * w); };
+  const ValueAndGradients with_history = value_and_grad(loss, std::span(&x, 1));
+  EXPECT_TRUE(needs_gradient(with_history.value));
+  EXPECT_TRUE(needs_gradient(with_history.gradients[0]));
+  {
+    const NoGrad no_grad;
+    EXPECT_FALSE(needs_gradient(value_and_grad(loss, std::span(&x, 1)).gradients[0]));
+  }
+  const Function alone = [](std::span<const Tensor> in) { return total(in[0] * in[0]); };
+  EXPECT_FALSE(needs_gradient(value_and_grad(alone, std::span(&w, 1)).gradients[0])) << "an argument is no capture";
+}
+
 TEST(Gradients, BadCallsAreRefused) {
   const Tensor x = parameter(Shape{2, 3}), ints = leaf(Shape{3}, DType::i32), plain = leaf(Shape{3});
   const Tensor y = total(exp(x)), once = total(exp(x));

@@ -342,6 +342,26 @@ TEST(InitialValues, DoNotDependOnWhenTheyAreRead) {
   EXPECT_EQ(values[1], values[2]);
 }
 
+TEST(Conv, CircularPaddingTakesTheOtherEnd) {
+  const Factory make{.device = device()};
+  Conv1d wrapped(make, ConvModuleOptions{.in_channels = 1,
+                                         .out_channels = 1,
+                                         .kernel_size = {3},
+                                         .padding = {1},
+                                         .bias = false,
+                                         .padding_mode = PaddingMode::kCircular});
+  const std::vector<float> kernel{1, 10, 100}, values{1, 2, 3, 4};
+  wrapped.weight = device()->upload(DType::f32, Shape{1, 1, 3}, kernel.data());
+  const Tensor x = device()->upload(DType::f32, Shape{1, 1, 4}, values.data());
+  EXPECT_EQ(host(wrapped(x)), (std::vector<float>{214, 321, 432, 143}));
+  Conv1d wide(make, ConvModuleOptions{.in_channels = 1,
+                                      .out_channels = 1,
+                                      .kernel_size = {3},
+                                      .padding = {5},
+                                      .padding_mode = PaddingMode::kCircular});
+  EXPECT_EQ(error_of([&] { wide(x); }), "[conv] circular padding by 5 is longer than the axis, 4");
+}
+
 TEST(StateFiles, OfPyTorchAreLoaded) {
   const std::string path = GABBRO_SOURCE_DIR "/tests/data/nn/model.safetensors";
   const StateDict state = load_state(path, device());
