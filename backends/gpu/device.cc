@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string_view>
 
 #include "backends/common/dequantized.h"
@@ -122,8 +123,16 @@ bool GpuDevice::drop_graphs() {
 GpuDevice::~GpuDevice() {
   streams_.clear();
   packer_.reset();
-  peers_.reset();
   compute_->drain();
+  if (outgoing_ != nullptr) {
+    try {
+      api::synchronize(outgoing_);
+    } catch (const ApiError&) {
+      // The device failed: it copies nothing more.
+    }
+    api::destroy_queue(outgoing_);
+  }
+  peers_.reset();
   api::unload_module(module_);
 }
 
@@ -222,16 +231,32 @@ void GpuDevice::throw_bad_index(api::Queue* queue) {
   if (const auto message = index_faults_.take(queue)) throw ApiError(abi::StatusCode::kBadIndex, *message);
 }
 
-void GpuDevice::copy_from(GpuDevice& from, void* target, const void* source, size_t bytes) {
-  with_peer(from, [&](PeerCopies& peers, const PeerEnd& end) {
-    peers.copy(target, end, source, bytes);
-    from.throw_bad_index(from.compute_->queue());
-    throw_bad_index(compute_->queue());
-  });
+void GpuDevice::copy_from(GpuDevice& from, abi::Stream* on, const PeerCopy& copy) {
+  const auto known = [&]() -> std::optional<bool> {
+    const std::lock_guard lock(peers_mutex_);
+    const PeerCopies::Route* const route = peers_ != nullptr ? peers_->known_route(from.index_) : nullptr;
+    return route != nullptr ? std::optional(route->direct) : std::nullopt;
+  };
+  if (copy.bytes == 0) return;
+  const std::optional<bool> direct = known();
+  if (!(direct ? *direct : route_from(from).direct)) return copy_staged_from(from, on, copy);
+  GpuStream& own = stream(on);
+  const std::lock_guard lock(own.mutex());
+  note_launch("a copy between devices");
+  PeerCopies::enqueue_direct(own.queue(), from.context(), copy);
 }
 
-void GpuDevice::copy_staged_from(GpuDevice& from, void* target, const void* source, size_t bytes) {
-  with_peer(from, [&](PeerCopies& peers, const PeerEnd& end) { peers.copy_staged(target, end, source, bytes); });
+api::Queue* GpuDevice::outgoing() {
+  if (outgoing_ == nullptr) outgoing_ = api::create_queue(context_.get());
+  return outgoing_;
+}
+
+void GpuDevice::copy_staged_from(GpuDevice& from, abi::Stream* on, const PeerCopy& copy) {
+  GpuStream& own = stream(on);
+  const std::scoped_lock lock(own.mutex(), peers_mutex_, from.outgoing_mutex_);
+  note_launch("a copy between devices");
+  if (peers_ == nullptr) peers_ = std::make_unique<PeerCopies>(end());
+  peers_->enqueue_staged(own.queue(), {from.index_, from.context(), from.outgoing()}, copy);
 }
 
 PeerCopies::Route GpuDevice::route_from(GpuDevice& from) {

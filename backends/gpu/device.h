@@ -49,10 +49,10 @@ class GpuDevice {
   void synchronize_stream(abi::Stream* on, const std::atomic<bool>* cancel = nullptr);
   void synchronize_event(api::Event* event, const std::atomic<bool>* cancel = nullptr);
 
-  // Copies from a device of this backend, after all work on both compute streams, and waits for the copy. See peers.h.
-  void copy_from(GpuDevice& from, void* target, const void* source, size_t bytes);
-  // Copies through the host's memory, on any route.
-  void copy_staged_from(GpuDevice& from, void* target, const void* source, size_t bytes);
+  // Enqueues a copy from a device of this backend. See peers.h.
+  void copy_from(GpuDevice& from, abi::Stream* on, const PeerCopy& copy);
+  // The same through the host's memory, on any route.
+  void copy_staged_from(GpuDevice& from, abi::Stream* on, const PeerCopy& copy);
   PeerCopies::Route route_from(GpuDevice& from);
   int32_t index() const { return index_; }
 
@@ -113,9 +113,13 @@ class GpuDevice {
     } else {
       std::lock(own, other);
     }
+    const std::lock_guard lock(peers_mutex_);
     if (peers_ == nullptr) peers_ = std::make_unique<PeerCopies>(end());
     return body(*peers_, from.end());
   }
+
+  // The queue for the first half of staged copies to other devices, which is no stream's: these go on meanwhile.
+  api::Queue* outgoing();
 
   struct CloseContext {
     void operator()(api::Context* context) const { api::close(context); }
@@ -136,7 +140,10 @@ class GpuDevice {
   api::Module* module_ = nullptr;
   std::unique_ptr<Packer> packer_;
   std::unique_ptr<PeerCopies> peers_;  // made by the first copy
-  mutable std::mutex making_;          // of lookups in the code object; not a stream's, which execution holds
+  std::mutex peers_mutex_;             // of `peers_` and of copies to this device
+  api::Queue* outgoing_ = nullptr;     // made by the first staged copy
+  std::mutex outgoing_mutex_;
+  mutable std::mutex making_;  // of lookups in the code object; not a stream's, which execution holds
 };
 
 }  // namespace gabbro::gpu

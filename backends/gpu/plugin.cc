@@ -210,9 +210,10 @@ Status forget_tuning(abi::Device* device) {
   });
 }
 
-Status copy_between(abi::Device* to, void* target, abi::Device* from, const void* source, size_t bytes) {
+Status copy_between(abi::Device* to, abi::Stream* stream, void* target, abi::Device* from, const void* source,
+                    size_t bytes) {
   return guarded([&] {
-    gpu(to).copy_from(gpu(from), target, source, bytes);
+    gpu(to).copy_from(gpu(from), stream, {.target = target, .source = source, .bytes = bytes});
     return Status{};
   });
 }

@@ -12,14 +12,14 @@
 #pragma GCC visibility push(default)
 namespace gabbro::abi {
 
-inline constexpr uint32_t kVersion = 12;  // a plugin of another version is refused, with a message
+inline constexpr uint32_t kVersion = 13;  // a plugin of another version is refused, with a message
 inline constexpr int kMaxRank = 6;
 inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
 
 // kLost: the device does nothing more for this process, which should end and be started again.
 // kBadIndex: a kernel has read an index that is out of range. It has selected nothing, and the device can go on; the
 // message is for the user, unchanged. From `execute`, or from the next call that waits for the device (`synchronize`,
-// `copy_to_host`, `copy_between`), which reports the first such index since the one before.
+// `copy_to_host`), which reports the first such index since the one before.
 enum class StatusCode : int32_t { kOk, kFailed, kOutOfMemory, kLost, kCanceled, kUnsupported, kBadIndex };
 
 // `message` is one line without the words "error:"; empty when the code is kOk.
@@ -289,9 +289,11 @@ struct Backend {
   // Forgets what is known, and the counts; the file stays unchanged.
   Status (*forget_tuning)(Device* device);
 
-  // Optional (both null: the caller stages copies). Copies from memory of one device to that of another of this
-  // backend, after all that was enqueued on either; the bytes are there on return. The first use of a pair tests it.
-  Status (*copy_between)(Device* to, void* target, Device* from, const void* source, size_t bytes);
+  // Optional (both null: the caller stages copies). Copies from memory of another device of this backend, as work on a
+  // stream of `to`. The caller orders it after the work of `from` that writes the source, and work of `from` that
+  // writes it again after the copy (`record`, `wait`). The first use of a pair tests it, which takes both compute
+  // streams.
+  Status (*copy_between)(Device* to, Stream* stream, void* target, Device* from, const void* source, size_t bytes);
   Status (*peer_route)(Device* to, Device* from, PeerRoute* route);
 
   // Optional (all null: no groups). Devices of this backend that compute one thing together; rank i is devices[i], and

@@ -183,8 +183,10 @@ void Device::synchronize() {
 
 void Device::copy_from(Device& other, void* target, const void* source, size_t bytes) {
   if (state_->backend == other.state_->backend && state_->backend->copy_between != nullptr) {
-    return check(state_->backend->copy_between(state_->device, target, other.state_->device, source, bytes),
-                 fmt::format("copying from {} to {}", other.facts_.id, facts_.id));
+    other.state_->compute_stream(other).synchronize();
+    Stream& stream = state_->compute_stream(*this);
+    stream.copy_from(other, target, source, bytes);
+    return stream.synchronize();
   }
   constexpr size_t kPart = size_t{16} << 20;
   const std::shared_ptr<void> stage = allocate_host(std::min(bytes, kPart));

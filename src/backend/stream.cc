@@ -32,6 +32,13 @@ void Stream::copy_to_host(void* host, const void* source, size_t bytes) {
            "copying from");
 }
 
+void Stream::copy_from(Device& other, void* target, const void* source, size_t bytes) {
+  const abi::Status status =
+      core_->backend->copy_between(core_->device, core_->handle, target, other.state().device, source, bytes);
+  if (status.code != abi::StatusCode::kOk)
+    check(status, fmt::format("copying from {} to {}", other.facts().id, core_->facts->id));
+}
+
 void Stream::pack(const abi::PackRequest& request, const void* source, void* target) {
   check_on(*core_->facts, core_->backend->pack(core_->device, core_->handle, &request, source, target),
            "packing weights on");

@@ -26,6 +26,10 @@ class Stream {
   void copy_to_device(void* target, const void* host, size_t bytes);
   void copy_to_host(void* host, const void* source, size_t bytes);
 
+  // Copies from memory of another device of the same backend, once the stream has waited for the work that writes it.
+  // The source must stay unchanged until the stream has come so far.
+  void copy_from(Device& other, void* target, const void* source, size_t bytes);
+
   // Packs rows in the file's layout at `source`, memory of the device, to their part of the packed matrix at `target`.
   void pack(const abi::PackRequest& request, const void* source, void* target);
 

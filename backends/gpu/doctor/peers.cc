@@ -19,6 +19,9 @@ namespace {
 // Size of each of the two stages: while one is read, the other is written. Smaller ones lose time in pauses.
 constexpr size_t kStageBytes = size_t{4} << 20;
 
+// One SDMA copy of 256 MiB or more hangs on MI355X with some drivers (ROCm/rocm-systems PR 9927).
+constexpr size_t kDirectPiece = size_t{64} << 20;
+
 // Sizes that the test copies: odd ones, up to one that no cache between the devices holds, and where each begins.
 constexpr size_t kTestBytes = (size_t{16} << 20) + 3;
 constexpr size_t kTestSizes[] = {1, 4097, (size_t{1} << 20) - 1, kTestBytes - 64};
@@ -74,7 +77,7 @@ PeerCopies::Route PeerCopies::test(const PeerEnd& from) {
     const std::vector<std::byte> sent = test_pattern(kTestBytes, seed++), before = test_pattern(kTestBytes, seed++);
     copy_pieces_to_device(from.queue, source.get(), sent.data(), kTestBytes);
     copy_pieces_to_device(own_.queue, target.get(), before.data(), kTestBytes);
-    copy_directly(target.get() + kTestOffset, from, source.get() + kTestOffset, bytes);
+    copy_directly(from, {target.get() + kTestOffset, source.get() + kTestOffset, bytes});
     copy_pieces_to_host(own_.queue, arrived.data(), target.get(), kTestBytes);
     api::synchronize(own_.queue);
     // All of it, so that bytes that landed elsewhere are noticed too.
@@ -103,9 +106,9 @@ PeerCopies::Route PeerCopies::timed(const PeerEnd& from, void* target, const voi
     return fastest;
   };
   Route route{.direct = true, .reason = {}};
-  route.direct_rate = rate([&] { copy_directly(target, from, source, kTestBytes); });
+  route.direct_rate = rate([&] { copy_directly(from, {target, source, kTestBytes}); });
   try {
-    route.staged_rate = rate([&] { copy_staged(target, from, source, kTestBytes); });
+    route.staged_rate = rate([&] { copy_staged(from, {target, source, kTestBytes}); });
   } catch (const ApiError& error) {
     if (error.code != abi::StatusCode::kOutOfMemory) throw;
     return route;  // no memory for stages: only the direct route is left
@@ -120,30 +123,51 @@ PeerCopies::Route PeerCopies::timed(const PeerEnd& from, void* target, const voi
   return route;
 }
 
-void PeerCopies::copy_directly(void* target, const PeerEnd& from, const void* source, size_t bytes) {
+const PeerCopies::Route* PeerCopies::known_route(int32_t index) const {
+  const auto known = routes_.find(index);
+  return known != routes_.end() ? &known->second : nullptr;
+}
+
+void PeerCopies::enqueue_direct(api::Queue* to, api::Context* from, const PeerCopy& copy) {
+  for (size_t at = 0; at < copy.bytes; at += kDirectPiece) {
+    api::copy_peer(to, static_cast<std::byte*>(copy.target) + at, from, static_cast<const std::byte*>(copy.source) + at,
+                   std::min(copy.bytes - at, kDirectPiece));
+  }
+}
+
+void PeerCopies::enqueue_staged(api::Queue* to, const PeerEnd& from, const PeerCopy& copy) {
+  if (copy.bytes == 0) return;
+  if (stage_ == nullptr) {
+    stage_.reset(api::allocate_pinned(own_.context, 2 * kStageBytes));
+    if (stage_ == nullptr) throw ApiError(abi::StatusCode::kOutOfMemory, "no pinned memory to copy through");
+    begin_.reset(api::create_event(own_.context));
+    for (EventPointer& event : stage_free_) event.reset(api::create_event(own_.context));
+  }
+  const EventPointer sent(api::create_event(from.context));
+  api::record(to, begin_.get());
+  api::wait(from.queue, begin_.get());
+  for (size_t at = 0; at < copy.bytes; at += kStageBytes, ++turn_) {
+    const size_t part = std::min(copy.bytes - at, kStageBytes);
+    std::byte* const stage = static_cast<std::byte*>(stage_.get()) + turn_ % 2 * kStageBytes;
+    api::Event* const is_free = stage_free_[turn_ % 2].get();
+    api::wait(from.queue, is_free);
+    api::copy_to_host(from.queue, stage, static_cast<const std::byte*>(copy.source) + at, part);
+    api::record(from.queue, sent.get());
+    api::wait(to, sent.get());
+    api::copy_to_device(to, static_cast<std::byte*>(copy.target) + at, stage, part);
+    api::record(to, is_free);
+  }
+}
+
+void PeerCopies::copy_directly(const PeerEnd& from, const PeerCopy& copy) {
   api::synchronize(from.queue);
-  api::copy_peer(own_.queue, target, from.context, source, bytes);
+  enqueue_direct(own_.queue, from.context, copy);
   api::synchronize(own_.queue);
 }
 
-void PeerCopies::copy(void* target, const PeerEnd& from, const void* source, size_t bytes) {
-  if (bytes == 0) return;
-  route_from(from).direct ? copy_directly(target, from, source, bytes) : copy_staged(target, from, source, bytes);
-}
-
-void PeerCopies::copy_staged(void* target, const PeerEnd& from, const void* source, size_t bytes) {
-  if (stage_ == nullptr) stage_.reset(api::allocate_pinned(own_.context, 2 * kStageBytes));
-  if (stage_ == nullptr) throw ApiError(abi::StatusCode::kOutOfMemory, "no pinned memory to copy through");
-  auto* const stages = static_cast<std::byte*>(stage_.get());
-  for (size_t at = 0, turn = 0; at < bytes; at += kStageBytes, ++turn) {
-    const size_t part = std::min(bytes - at, kStageBytes);
-    std::byte* stage = stages + turn % 2 * kStageBytes;
-    // The other stage is still on its way to the device; the one that was before it has arrived.
-    api::copy_to_host(from.queue, stage, static_cast<const std::byte*>(source) + at, part);
-    api::synchronize(from.queue);
-    api::synchronize(own_.queue);
-    api::copy_to_device(own_.queue, static_cast<std::byte*>(target) + at, stage, part);
-  }
+void PeerCopies::copy_staged(const PeerEnd& from, const PeerCopy& copy) {
+  api::synchronize(from.queue);
+  enqueue_staged(own_.queue, from, copy);
   api::synchronize(own_.queue);
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,6 +18,12 @@ struct PeerEnd {
   int32_t index;  // of the device
   api::Context* context;
   api::Queue* queue;
+};
+
+struct PeerCopy {
+  void* target;
+  const void* source;
+  size_t bytes;
 };
 
 class PeerCopies {
@@ -34,11 +41,14 @@ class PeerCopies {
   // How copies from the other device go. The first call tests it, which takes some milliseconds.
   const Route& route_from(const PeerEnd& from);
 
-  // After all that both queues were given; the bytes are there on return. Throws ApiError.
-  void copy(void* target, const PeerEnd& from, const void* source, size_t bytes);
+  // Nothing before route_from().
+  const Route* known_route(int32_t index) const;
 
-  // Through the host's memory, whatever the route.
-  void copy_staged(void* target, const PeerEnd& from, const void* source, size_t bytes);
+  // Enqueues the copy on a queue of the receiver, after what that one was given. Throws ApiError.
+  static void enqueue_direct(api::Queue* to, api::Context* from, const PeerCopy& copy);
+  // Through the host's memory, with the queue of the other end for the first half of the way; both wait for each other
+  // by events.
+  void enqueue_staged(api::Queue* to, const PeerEnd& from, const PeerCopy& copy);
 
  private:
   struct ReleasePinned {
@@ -46,15 +56,25 @@ class PeerCopies {
     void operator()(void* memory) const { api::release_pinned(context, memory); }
   };
 
-  void copy_directly(void* target, const PeerEnd& from, const void* source, size_t bytes);
+  // These wait for the copy.
+  void copy_directly(const PeerEnd& from, const PeerCopy& copy);
+  void copy_staged(const PeerEnd& from, const PeerCopy& copy);
   Route examine(const PeerEnd& from);
   Route test(const PeerEnd& from);
   // Times both routes with memory of the test, and takes the direct one unless it is clearly slower.
   Route timed(const PeerEnd& from, void* target, const void* source);
 
+  struct DestroyEvent {
+    void operator()(api::Event* event) const { api::destroy_event(event); }
+  };
+  using EventPointer = std::unique_ptr<api::Event, DestroyEvent>;
+
   PeerEnd own_;
   std::map<int32_t, Route> routes_;  // by the other device's index
+  // Two stages of pinned memory, made by the first copy through them. A stage is free again after its event.
   std::unique_ptr<void, ReleasePinned> stage_{nullptr, {own_.context}};
+  EventPointer stage_free_[2], begin_;
+  size_t turn_ = 0;
 };
 
 }  // namespace gabbro::gpu

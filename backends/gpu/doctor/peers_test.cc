@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,8 @@ class Peers : public testing::Test {
     close();
     ::unsetenv("GABBRO_SIM_FAIL");
     ::unsetenv("GABBRO_PEER_COPIES");
+    ::unsetenv("GABBRO_SIM_DEVICES");
+    ::unsetenv("GABBRO_SIM_STREAM_SEED");
     EXPECT_EQ(sim::allocation_count(), 0U) << "a closed device left memory behind";
   }
 
@@ -59,7 +63,8 @@ class Peers : public testing::Test {
     auto* target = static_cast<std::byte*>(allocate(to_, bytes + 2));
     ASSERT_EQ(backend().copy_to_device(from_, nullptr, source, sent.data(), sent.size()).code, StatusCode::kOk);
     ASSERT_EQ(backend().copy_to_device(to_, nullptr, target, before.data(), before.size()).code, StatusCode::kOk);
-    const abi::Status status = backend().copy_between(to_, target + 1, from_, source + 1, bytes);
+    ASSERT_EQ(backend().synchronize(from_, nullptr).code, StatusCode::kOk);
+    const abi::Status status = backend().copy_between(to_, nullptr, target + 1, from_, source + 1, bytes);
     ASSERT_EQ(status.code, StatusCode::kOk) << status.message;
     ASSERT_EQ(backend().copy_to_host(to_, nullptr, arrived.data(), target, arrived.size()).code, StatusCode::kOk);
     sent.front() = sent.back() = std::byte{0xee};
@@ -120,9 +125,87 @@ TEST_F(Peers, AFailureAfterTheTestIsAnError) {
   open("peer-error:8");  // after four copies of the test and three that are timed
   EXPECT_TRUE(route().direct);
   void *source = allocate(from_, 8), *target = allocate(to_, 8);
-  const abi::Status status = backend().copy_between(to_, target, from_, source, 8);
+  const abi::Status status = backend().copy_between(to_, nullptr, target, from_, source, 8);
   EXPECT_EQ(status.code, StatusCode::kFailed);
   EXPECT_THAT(status.message, HasSubstr("injected failure of a copy between devices"));
+}
+
+// Events order the copies of two streams after the work that writes their sources, and that work after the copies,
+// whatever the order in which streams get on.
+TEST_F(Peers, CopiesAreWorkOnAStream) {
+  constexpr size_t kBytes = 5 * kMiB + 1;
+  for (const char* const peers : {"1", "0"}) {  // directly, and through the host's memory
+    for (int seed = 1; seed <= 3; ++seed) {
+      ::setenv("GABBRO_PEER_COPIES", peers, 1);
+      ::setenv("GABBRO_SIM_STREAM_SEED", std::to_string(seed).c_str(), 1);
+      open();
+      void *source = allocate(from_, kBytes), *pinned = nullptr;
+      void* const targets[] = {allocate(to_, kBytes), allocate(to_, kBytes)};
+      ASSERT_EQ(backend().allocate_host(from_, kBytes, &pinned).code, StatusCode::kOk);
+      abi::Stream* stream = nullptr;
+      abi::Event *written = nullptr, *copied = nullptr;
+      ASSERT_EQ(backend().create_stream(to_, &stream).code, StatusCode::kOk);
+      ASSERT_EQ(backend().create_event(from_, &written).code, StatusCode::kOk);
+      ASSERT_EQ(backend().create_event(to_, &copied).code, StatusCode::kOk);
+      for (int round = 0; round < 2; ++round) {
+        ASSERT_EQ(backend().synchronize(from_, nullptr).code, StatusCode::kOk);  // `pinned` has been read
+        std::memset(pinned, 'a' + round, kBytes);
+        ASSERT_EQ(backend().copy_to_device(from_, nullptr, source, pinned, kBytes).code, StatusCode::kOk);
+        ASSERT_EQ(backend().record(from_, nullptr, written).code, StatusCode::kOk);
+        ASSERT_EQ(backend().wait(to_, stream, written).code, StatusCode::kOk);
+        const abi::Status status = backend().copy_between(to_, stream, targets[round], from_, source, kBytes);
+        ASSERT_EQ(status.code, StatusCode::kOk) << status.message;
+        ASSERT_EQ(backend().record(to_, stream, copied).code, StatusCode::kOk);
+        ASSERT_EQ(backend().wait(from_, nullptr, copied).code, StatusCode::kOk);
+      }
+      for (int round = 0; round < 2; ++round) {
+        std::vector<char> arrived(kBytes);
+        ASSERT_EQ(backend().copy_to_host(to_, stream, arrived.data(), targets[round], kBytes).code, StatusCode::kOk);
+        EXPECT_EQ(std::ranges::count(arrived, static_cast<char>('a' + round)), std::ssize(arrived)) << peers << seed;
+      }
+      ASSERT_EQ(backend().synchronize(from_, nullptr).code, StatusCode::kOk);
+      backend().destroy_event(from_, written);
+      backend().destroy_event(to_, copied);
+      backend().destroy_stream(to_, stream);
+      backend().free_host(from_, pinned);
+      backend().free(from_, nullptr, source);
+      for (void* const target : targets) backend().free(to_, nullptr, target);
+      close();
+      ::unsetenv("GABBRO_SIM_STREAM_SEED");
+    }
+  }
+}
+
+TEST_F(Peers, ACopyThatNothingOrdersIsAnError) {
+  open();
+  void *source = allocate(from_, 8), *target = allocate(to_, 8);
+  EXPECT_TRUE(route().direct);
+  const std::vector<std::byte> sent(8);
+  ASSERT_EQ(backend().copy_to_device(from_, nullptr, source, sent.data(), 8).code, StatusCode::kOk);
+  const abi::Status status = backend().copy_between(to_, nullptr, target, from_, source, 8);
+  EXPECT_EQ(status.code, StatusCode::kFailed);
+  EXPECT_THAT(status.message, HasSubstr("copy between devices"));
+}
+
+// Waves of 32 and of 64 lanes take turns.
+TEST_F(Peers, ManyDevices) {
+  ::setenv("GABBRO_SIM_DEVICES", "4", 1);
+  ASSERT_EQ(backend().device_count(), 4);
+  for (int32_t to = 0; to < 4; ++to) {
+    abi::DeviceFacts facts{};
+    ASSERT_EQ(backend().device_facts(to, &facts).code, StatusCode::kOk);
+    EXPECT_EQ(facts.wave_size, to % 2 == 0 ? 32 : 64);
+    open("", to, (to + 1) % 4);
+    expect_arrives(4097);
+  }
+  for (const char* const wrong : {"0", "65", "two", "3x"}) {
+    ::setenv("GABBRO_SIM_DEVICES", wrong, 1);
+    abi::DeviceFacts facts{};
+    const abi::Status status = backend().device_facts(0, &facts);
+    EXPECT_EQ(status.code, StatusCode::kFailed);
+    EXPECT_EQ(std::string(status.message),
+              std::string("GABBRO_SIM_DEVICES: '") + wrong + "' is not a number from 1 to 64");
+  }
 }
 
 TEST_F(Peers, ADeviceAndItself) {
@@ -143,7 +226,7 @@ TEST_F(Peers, NoMemoryForTheTestOrTheStages) {
   ::setenv("GABBRO_PEER_COPIES", "0", 1);
   open("malloc:5");
   void *source = allocate(from_, 8), *target = allocate(to_, 8);
-  const abi::Status status = backend().copy_between(to_, target, from_, source, 8);
+  const abi::Status status = backend().copy_between(to_, nullptr, target, from_, source, 8);
   EXPECT_EQ(status.code, StatusCode::kOutOfMemory);
   EXPECT_STREQ(status.message, "no pinned memory to copy through");
 }

@@ -1,24 +1,27 @@
-// The simulator behind the host side. sim:0 has waves of 32 lanes and sim:1 of 64, unless GABBRO_SIM_WAVE says one for
-// both. Faults are injected by GABBRO_SIM_FAIL: malloc:N (the Nth allocation fails), launch:N (the Nth launch fails,
-// and from then on the device), lost:N (after the Nth launch the device is gone), abort:N (the Nth launch ends the
-// process, as a fault in a kernel does on ROCm 6), hang:N (after the Nth launch waits last for GABBRO_SIM_HANG
-// seconds), read:N (the Nth copy to the host flips a bit), unreachable:1 (no device reaches another's memory), peer:N,
-// peer-error:N and peer-slow:N (from the Nth copy between devices on, each flips a bit, fails, or takes 0.3 s),
-// access:N and unmap:N (the Nth piece of a range is not mapped, or not unmapped), ranges:N (ranges have N bytes of
-// memory in all), capture:N (the Nth capture of a graph fails), graph:tested (graphs are tested as on a card),
-// graph:stale (the same, and they read memory as it was before the last copy), graph:oom (they cannot be launched),
-// graph:spare (they need more memory than is free); several are joined with commas. With GABBRO_SIM_FAIL_ONCE=FILE the
-// faults of launches happen only while there is no such file, and make it: so the next process has none.
-// GABBRO_SIM_PATIENCE: seconds after which a wait is reported. GABBRO_SIM_STREAM_SEED chooses the order in which the
-// work of streams is done (scheduler.h); accesses that no stream or event orders are errors (ordering.h).
+// The simulator behind the host side. GABBRO_SIM_DEVICES says how many devices there are (2): those with even numbers
+// have waves of 32 lanes, the others of 64, unless GABBRO_SIM_WAVE says one for all. Faults are injected by
+// GABBRO_SIM_FAIL: malloc:N (the Nth allocation fails), launch:N (the Nth launch fails, and from then on the device),
+// lost:N (after the Nth launch the device is gone), abort:N (the Nth launch ends the process, as a fault in a kernel
+// does on ROCm 6), hang:N (after the Nth launch waits last for GABBRO_SIM_HANG seconds), read:N (the Nth copy to the
+// host flips a bit), unreachable:1 (no device reaches another's memory), peer:N, peer-error:N and peer-slow:N (from the
+// Nth copy between devices on, each flips a bit, fails, or takes 0.3 s), access:N and unmap:N (the Nth piece of a range
+// is not mapped, or not unmapped), ranges:N (ranges have N bytes of memory in all), capture:N (the Nth capture of a
+// graph fails), graph:tested (graphs are tested as on a card), graph:stale (the same, and they read memory as it was
+// before the last copy), graph:oom (they cannot be launched), graph:spare (they need more memory than is free); several
+// are joined with commas. With GABBRO_SIM_FAIL_ONCE=FILE the faults of launches happen only while there is no such
+// file, and make it: so the next process has none. GABBRO_SIM_PATIENCE: seconds after which a wait is reported.
+// GABBRO_SIM_STREAM_SEED chooses the order in which the work of streams is done (scheduler.h); accesses that no stream
+// or event orders are errors (ordering.h).
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -40,10 +43,22 @@ namespace {
 using abi::StatusCode;
 
 constexpr size_t kMemory = size_t{8} << 30;  // bytes that each device says it has
+constexpr int32_t kMostDevices = 64;
+
+// Nothing where the environment's number is not one.
+std::optional<int32_t> wanted_devices() {
+  const char* const text = std::getenv("GABBRO_SIM_DEVICES");
+  if (text == nullptr || *text == '\0') return 2;
+  int32_t count = 0;
+  const char* const end = text + std::strlen(text);
+  const auto [parsed, error] = std::from_chars(text, end, count);
+  if (error != std::errc() || parsed != end || count < 1 || count > kMostDevices) return std::nullopt;
+  return count;
+}
 
 uint32_t wave_of(int32_t index) {
   const char* forced = std::getenv("GABBRO_SIM_WAVE");
-  if (forced == nullptr || *forced == '\0') return index == 0 ? 32 : 64;
+  if (forced == nullptr || *forced == '\0') return index % 2 == 0 ? 32 : 64;
   if (std::string_view(forced) == "32") return 32;
   if (std::string_view(forced) == "64") return 64;
   throw ApiError(StatusCode::kFailed, fmt::format("GABBRO_SIM_WAVE: '{:.16}' is neither 32 nor 64", forced));
@@ -93,9 +108,13 @@ void flip_bit(const Context& context, void* memory, size_t bytes) {
 
 const char* backend_name() { return "sim"; }
 int32_t score() { return -1; }
-int32_t device_count() { return 2; }
+int32_t device_count() { return wanted_devices().value_or(1); }
 
 void device_facts(int32_t index, abi::DeviceFacts& facts) {
+  if (!wanted_devices()) {
+    throw ApiError(StatusCode::kFailed, fmt::format("GABBRO_SIM_DEVICES: '{:.16}' is not a number from 1 to {}",
+                                                    std::getenv("GABBRO_SIM_DEVICES"), kMostDevices));
+  }
   std::snprintf(facts.name, sizeof facts.name, "simulated GPU, waves of %u lanes", wave_of(index));
   std::snprintf(facts.architecture, sizeof facts.architecture, "sim%u", wave_of(index));
   facts.memory_total = kMemory;

@@ -8,6 +8,7 @@
 
 #include "backends/gpu/sim/fault_handler.h"
 #include "backends/gpu/sim/memory.h"
+#include "src/base/round_up.h"
 
 namespace gabbro::gpu::sim {
 
@@ -60,13 +61,20 @@ void HostGuard::forget(const void* memory, size_t bytes) {
   end_if([&](const Guard& guard) { return guard.begin < end && begin < guard.end; });
 }
 
+// A guard's pages may hold more than this memory.
 void HostGuard::access(const void* memory, size_t bytes, const std::function<void()>& body) {
-  const auto [begin, end] = own_pages(memory, bytes);
+  const auto first = reinterpret_cast<uintptr_t>(memory);
+  const uintptr_t begin = first / kPage * kPage, end = round_up(first + bytes, kPage);
   const std::lock_guard lock(mutex_);
-  const bool guarded = begin < end && !guards_.empty();
-  if (guarded) set_protection(begin, end, PROT_READ | PROT_WRITE);
+  const auto each_guarded = [&](const auto& visit) {
+    for (const Guard& guard : guards_) {
+      const uintptr_t from = std::max(begin, guard.begin), to = std::min(end, guard.end);
+      if (from < to) visit(from, to);
+    }
+  };
+  each_guarded([](uintptr_t from, uintptr_t to) { set_protection(from, to, PROT_READ | PROT_WRITE); });
   body();
-  if (guarded) protect_again(begin, end);
+  each_guarded([&](uintptr_t from, uintptr_t to) { protect_again(from, to); });
 }
 
 bool HostGuard::take_fault(const void* address) {
