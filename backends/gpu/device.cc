@@ -44,6 +44,17 @@ const Chip& chip_of(int32_t index) {
   return find_chip(facts.architecture);
 }
 
+// The pinned memory of all opened devices: the runtimes let each device copy that of the others.
+struct PinnedPools {
+  std::mutex mutex;
+  std::vector<const Pool*> pools;
+
+  static PinnedPools& shared() {
+    static PinnedPools all;
+    return all;
+  }
+};
+
 }  // namespace
 
 const api::Function* MakeContext::function_if_any(const std::string& name) const {
@@ -95,6 +106,9 @@ GpuDevice::GpuDevice(int32_t index, const abi::DeviceOptions& options)
   packer_ = std::make_unique<Packer>(context_.get());
   index_faults_.reset(compute_->queue());
   pool_.set_reclaim([this] { return drop_graphs(); });
+  PinnedPools& all = PinnedPools::shared();
+  const std::lock_guard lock(all.mutex);
+  all.pools.push_back(&pinned_);
 }
 
 GraphPolicy::Source GpuDevice::graph_source() {
@@ -121,6 +135,11 @@ bool GpuDevice::drop_graphs() {
 }
 
 GpuDevice::~GpuDevice() {
+  {
+    PinnedPools& all = PinnedPools::shared();
+    const std::lock_guard lock(all.mutex);
+    std::erase(all.pools, &pinned_);
+  }
   streams_.clear();
   packer_.reset();
   compute_->drain();
@@ -171,6 +190,13 @@ void GpuDevice::wait(abi::Stream* on, api::Event* event) {
   GpuStream& own = stream(on);
   const std::lock_guard lock(own.mutex());
   api::wait(own.queue(), event);
+}
+
+bool GpuDevice::is_pinned(const void* host) const {
+  if (pinned_.holds(host)) return true;
+  PinnedPools& all = PinnedPools::shared();
+  const std::lock_guard lock(all.mutex);
+  return std::ranges::any_of(all.pools, [&](const Pool* pool) { return pool != &pinned_ && pool->holds(host); });
 }
 
 void GpuDevice::copy_to_device(abi::Stream* on, void* target, const void* host, size_t bytes) {

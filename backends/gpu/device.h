@@ -43,7 +43,7 @@ class GpuDevice {
   // copy is only enqueued.
   void copy_to_device(abi::Stream* on, void* target, const void* host, size_t bytes);
   void copy_to_host(abi::Stream* on, void* host, const void* source, size_t bytes);
-  bool is_pinned(const void* host) const { return pinned_.holds(host); }
+  bool is_pinned(const void* host) const;  // by this device, or by another one of the backend
   // Like every function that waits, throws ApiError kBadIndex if a kernel has read an index out of range.
   // ApiError kCanceled within 100 ms of `cancel` (may be null) becoming true.
   void synchronize_stream(abi::Stream* on, const std::atomic<bool>* cancel = nullptr);

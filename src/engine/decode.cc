@@ -40,7 +40,7 @@ Tensor Runner::decode(std::span<const Chunk> chunks, const std::atomic<bool>* ca
   engine_->state_->plans.queued = {};
   DecodeStep& step = begin_decode(chunks, cancel);
   logits_ = Tensor();  // so that its memory can be written again
-  return step.enqueue(fill_places(step, chunks, 0), [&] { return std::vector{pass_.decode(step, cancel)}; });
+  return step.enqueue(fill_places(step, chunks, 0), [&] { return pass_.decode(step, DecodeResult::kLogits, cancel); });
 }
 
 bool Runner::chooses_on_device(std::span<const sampling::Row> rows) const {
@@ -83,14 +83,13 @@ std::vector<int32_t> Runner::decode_ids(std::span<const Chunk> chunks, std::span
 
 QueuedStep Runner::queue(DecodeStep& step, std::span<const Chunk> chunks, std::span<const sampling::Row> rows,
                          int64_t after, const std::atomic<bool>* cancel) {
-  Engine::State& shared = *engine_->state_;
   if (std::ranges::all_of(rows, [](const sampling::Row& row) { return row == sampling::Row{}; })) {
-    step.enqueue(fill_places(step, chunks, after), [&] { return shared.plans.greedy(step)(cancel); });
+    step.enqueue(fill_places(step, chunks, after), [&] { return pass_.decode(step, DecodeResult::kLargest, cancel); });
   } else {
     const bool has_edits = step.next_rows(rows);
     step.enqueue(fill_places(step, chunks, after), [&] {
       step.upload_rows();
-      return shared.plans.sampled(step, has_edits)(cancel);
+      return pass_.decode(step, has_edits ? DecodeResult::kSampledWithEdits : DecodeResult::kSampled, cancel);
     });
   }
   QueuedStep queued{&step, step.turn(), {}};

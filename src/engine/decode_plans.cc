@@ -8,33 +8,33 @@ namespace gabbro {
 DecodeStep& DecodePlans::step(int64_t sequences) {
   DecodeStep& step = steps_[sequences];
   if (!step.is_made())
-    step.make(loaded_.device, sequences, cache_.pages_per_sequence(), cache_.pools.size(), cache_.states.has_slots());
+    step.make(loaded_.devices(), sequences, cache_.pages_per_sequence(), cache_.pools.size(),
+              cache_.states.has_slots());
   return step;
 }
 
-Compiled& DecodePlans::logits(DecodeStep& step) const {
-  if (step.run) return *step.run;
-  return step.run.emplace(
-      [this, inputs = step.inputs()] { return std::vector{loaded_.model->forward(inputs, cache_.memory())}; });
+std::vector<Tensor> DecodePlans::results(const Tensor& logits, const DecodeStep& step, DecodeResult result) {
+  switch (result) {
+    case DecodeResult::kLogits:
+      break;
+    case DecodeResult::kLargest: {
+      const Tensor ids = argmax(logits, -1, true);
+      return {logits, finite_ids(logits, ids), ids};
+    }
+    case DecodeResult::kSampled:
+    case DecodeResult::kSampledWithEdits: {
+      const bool has_edits = result == DecodeResult::kSampledWithEdits;
+      const Tensor tokens = sample_tokens(logits, step.row_inputs().inputs(has_edits)).tokens;
+      return {logits, tokens, maximum(tokens, scalar(tokens.device(), 0, DType::i32))};
+    }
+  }
+  return {logits};
 }
 
-Compiled& DecodePlans::greedy(DecodeStep& step) const {
-  if (step.run_greedy) return *step.run_greedy;
-  return step.run_greedy.emplace([this, inputs = step.inputs()] {
-    const Tensor logits = loaded_.model->forward(inputs, cache_.memory());
-    const Tensor ids = argmax(logits, -1, true);
-    return std::vector{logits, finite_ids(logits, ids), ids};
-  });
-}
-
-Compiled& DecodePlans::sampled(DecodeStep& step, bool has_edits) const {
-  std::optional<Compiled>& plan = step.run_sampled[has_edits ? 1 : 0];
+Compiled& DecodePlans::plan(DecodeStep& step, DecodeResult result) const {
+  std::optional<Compiled>& plan = step.run[static_cast<size_t>(result)];
   if (plan) return *plan;
-  return plan.emplace([this, inputs = step.inputs(), rows = step.row_inputs().inputs(has_edits)] {
-    const Tensor logits = loaded_.model->forward(inputs, cache_.memory());
-    const Tensor tokens = sample_tokens(logits, rows).tokens;
-    return std::vector{logits, tokens, maximum(tokens, scalar(tokens.device(), 0, DType::i32))};
-  });
+  return plan.emplace([&] { return results(loaded_.model->forward(step.inputs(), cache_.memory()), step, result); });
 }
 
 void DecodePlans::clear() {

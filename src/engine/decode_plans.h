@@ -15,10 +15,10 @@ class DecodePlans {
 
   // The inputs of a step of S sequences.
   DecodeStep& step(int64_t sequences);
-  // Its plans, traced when they are first wanted: see DecodeStep.
-  Compiled& logits(DecodeStep& step) const;
-  Compiled& greedy(DecodeStep& step) const;
-  Compiled& sampled(DecodeStep& step, bool has_edits) const;
+  // Its plan with all layers, traced when it is first wanted.
+  Compiled& plan(DecodeStep& step, DecodeResult result) const;
+  // The results of the step from its logits.
+  static std::vector<Tensor> results(const Tensor& logits, const DecodeStep& step, DecodeResult result);
   // Drops all of them, after a change of what they compute.
   void clear();
 

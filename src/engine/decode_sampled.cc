@@ -57,7 +57,7 @@ std::span<const int32_t> Runner::sample(const Tensor& logits, std::span<Sampler*
   logits_ = logits;
   greedy_.assign(samplers.size(), -1);
   if (samplers.empty()) return greedy_;
-  Device& device = *engine_->state_->loaded.device;
+  Device& device = *engine_->state_->loaded.output_device();
   const std::vector<sampling::Row> rows = parameters_of(samplers, 0);
   if (std::ranges::any_of(rows, &sampling::Row::on_device)) {
     std::vector<sampling::Row> padded = rows;  // as the logits of a step of single tokens

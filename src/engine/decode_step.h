@@ -18,6 +18,12 @@ namespace gabbro {
 
 inline constexpr int32_t kNoSequence = -1;  // of padding: its keys are written nowhere, and its attention gives zeros
 
+// The results of a step, which begin with its logits [S, V]. kLargest: also their largest_ids(), and the places of the
+// largest values, which are ids of the vocabulary always; kSampled and kSampledWithEdits: in place of both the tokens
+// that the op `sampling` chooses, without edits of logits and with them.
+enum class DecodeResult { kLogits, kLargest, kSampled, kSampledWithEdits };
+inline constexpr size_t kDecodeResults = 4;
+
 // The step of S sequences, traced once: its inputs are overwritten in place, and its plan replayed.
 class DecodeStep {
  public:
@@ -29,28 +35,30 @@ class DecodeStep {
   DecodeStep(const DecodeStep&) = delete;
   DecodeStep& operator=(const DecodeStep&) = delete;
 
-  bool is_made() const { return !page_tables_.empty(); }
-  // Tables of M pages are for each of the groups of the cache's layers, and slots for models with states.
-  void make(const std::shared_ptr<Device>& device, int64_t sequences, int64_t pages, size_t groups, bool has_slots);
-  llm::Step inputs() const;
+  bool is_made() const { return !inputs_.empty(); }
+  // The inputs are on each of the devices; the last one has the logits. Tables of M pages are for each of the groups of
+  // the cache's layers, and slots for models with states.
+  void make(std::span<const std::shared_ptr<Device>> devices, int64_t sequences, int64_t pages, size_t groups,
+            bool has_slots);
+  llm::Step inputs(size_t device = 0) const;
+  int64_t sequences() const { return sequences_; }  // S
 
-  // With weights that stay on the device: logits [S, V]; and logits, their largest_ids() and the places of the largest
-  // values, which are ids of the vocabulary always, traced when it is first wanted.
-  std::optional<Compiled> run, run_greedy;
-  // As run_greedy, with the tokens that the op `sampling` chooses: without edits of logits, and with them.
-  std::array<std::optional<Compiled>, 2> run_sampled;
+  // Where weights stay on the device, the plans by result, traced when they are first wanted.
+  std::array<std::optional<Compiled>, kDecodeResults> run;
+  // With layers on several devices, those of all stages but the last: the hidden states [S, C] for the next one.
+  std::vector<Compiled> run_stages;
   const sampling::RowInputs& row_inputs() const { return row_inputs_; }
   // The parameters of the next step, to be filled before it. Returns whether it has edits.
   bool next_rows(std::span<const sampling::Row> rows);
   void upload_rows();  // for the step that is enqueued
 
-  // The host's list [S] for the next step, to be filled before it. If that step follows run_greedy and takes its ids,
-  // they are on the device already; otherwise call wait_all() first.
+  // The host's list [S] for the next step, to be filled before it. If that step follows a step of kLargest and takes
+  // its ids, they are on the device already; otherwise call wait_all() first.
   std::span<int32_t> next(Input input) { return list(turn_, input + 1); }
   void wait_all(const std::atomic<bool>* cancel = nullptr);  // throws Error kInterrupted, as Event::synchronize
 
   // Enqueues the step. Its lists and the changed rows of its page tables [S, M] by group go to the device, compute()
-  // gives the results of one of both plans, and the results of run_greedy are copied to the host. Returns the logits.
+  // gives the results of one of both plans, and the results of kLargest are copied to the host. Returns the logits.
   Tensor enqueue(const std::vector<std::vector<int32_t>>& tables, const std::function<std::vector<Tensor>()>& compute);
   // The turn whose found() has the result of the last enqueued step.
   int turn() const { return turn_; }
@@ -69,11 +77,25 @@ class DecodeStep {
     std::optional<Event> done;  // the step that found
   };
 
-  std::span<int32_t> list(int turn, int number);
-  void upload_changes(Stream& stream, size_t group, const std::vector<int32_t>& table);
+  // The inputs on a device.
+  struct DeviceInputs {
+    std::shared_ptr<Device> device;
+    std::vector<Tensor> lists;        // i32 [S], consecutive, by Input
+    std::vector<Tensor> page_tables;  // i32 [S, M]
 
-  std::vector<Tensor> lists_;        // i32 [S], consecutive, by Input
-  std::vector<Tensor> page_tables_;  // i32 [S, M]
+    Stream& stream() const { return device->state().compute_stream(*device); }
+  };
+
+  // Whether the ids of a step may come from another device without the host.
+  bool gets_ids(const DeviceInputs& on) const {
+    const DeviceInputs& last = inputs_.back();
+    return on.device != last.device && on.device->state().backend == last.device->state().backend;
+  }
+  std::span<int32_t> list(int turn, int number);
+  void upload_changes(size_t group, const std::vector<int32_t>& table);
+
+  std::vector<DeviceInputs> inputs_;
+  int64_t sequences_ = 0;
   std::vector<std::vector<int32_t>> held_tables_;
   sampling::RowInputs row_inputs_;  // made when it is first wanted
   std::array<Turn, 2> turns_;

@@ -6,6 +6,7 @@
 #include "src/engine/engine_state.h"
 #include "src/engine/loading.h"
 #include "src/engine/model_needs.h"
+#include "src/engine/staged/stage_loading.h"
 #include "src/engine/text_to_text.h"
 #include "src/models/llm/text_rotations.h"
 
@@ -38,11 +39,38 @@ void describe_device(const Device& device, const LoadOptions& options, ModelFact
   facts.threads = options.threads > 0 ? options.threads : device.facts().compute_units;
 }
 
+void describe_stages(std::span<const ModelStage> stages, ModelFacts& facts) {
+  if (stages.empty()) return;
+  facts.device_id.clear();
+  for (const ModelStage& stage : stages)
+    facts.device_id += (facts.device_id.empty() ? "" : "+") + std::string(stage.device->facts().id);
+  facts.device_name = staged::describe(stages);
+}
+
 }  // namespace
 
 int64_t LoadedModel::rotation_of(int64_t length) const {
   const llm::TextRotations* const rotations = model->rotations();
   return rotations != nullptr ? rotations->of(length) : 0;
+}
+
+std::vector<std::shared_ptr<Device>> LoadedModel::devices() const {
+  std::vector<std::shared_ptr<Device>> all;
+  for (const ModelStage& stage : stages) all.push_back(stage.device);
+  return all.empty() ? std::vector{device} : all;
+}
+
+std::vector<std::shared_ptr<Device>> LoadedModel::layer_devices() const {
+  std::vector<std::shared_ptr<Device>> all(model->cache_spec().size(), device);
+  for (const ModelStage& stage : stages) {
+    for (int64_t i = stage.layers.first; i < stage.layers.end; ++i) all[static_cast<size_t>(i)] = stage.device;
+  }
+  return all;
+}
+
+void LoadedModel::set_rotation(int64_t rotation) const {
+  model->set_rotation(rotation);
+  for (const ModelStage& stage : stages) stage.model->set_rotation(rotation);
 }
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -66,8 +94,12 @@ uint64_t Engine::kv_bytes_read(int64_t tokens) const {
   return static_cast<uint64_t>(state_->cache.config().bytes_read(tokens));
 }
 std::optional<uint64_t> Engine::memory_peak() const {
-  if (!state_->loaded.device->counts_memory()) return std::nullopt;
-  return state_->loaded.device->memory(abi::MemoryKind::kDevice).reserved_peak;
+  uint64_t bytes = 0;
+  for (const std::shared_ptr<Device>& device : state_->loaded.devices()) {
+    if (!device->counts_memory()) return std::nullopt;
+    bytes += device->memory(abi::MemoryKind::kDevice).reserved_peak;
+  }
+  return bytes;
 }
 
 StreamingWork Engine::streaming_work() const {
@@ -98,12 +130,12 @@ void Engine::set_adapter_scales(std::span<const float> scales) {
 void Engine::State::make_cache() {
   ModelFacts& facts = loaded.facts;
   const CacheSize size = {.context = facts.context, .sequences = facts.sequences, .chunk = pass->prompt_chunk()};
-  cache.make(loaded.device, cache_config(loaded.model->cache_spec(), facts.kv_type, size), facts.context);
+  cache.make(loaded.layer_devices(), cache_config(loaded.model->cache_spec(), facts.kv_type, size), facts.context);
   const nn::KvCacheConfig& config = cache.config();
   facts.cache_bytes = static_cast<uint64_t>(config.bytes());
   facts.state_bytes = static_cast<uint64_t>(config.state_bytes());
   facts.kv_bytes_per_token = static_cast<uint64_t>(config.bytes_per_token());
-  if (cache.memory().is_by_need()) warn_of_memory(*loaded.device, config, size, facts);
+  if (cache.memory().is_by_need() && loaded.stages.empty()) warn_of_memory(*loaded.device, config, size, facts);
 }
 
 std::shared_ptr<Engine> Engine::load(const std::string& path, const LoadOptions& options) {
@@ -116,6 +148,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   LoadedModel& loaded = state->loaded;
   loaded.device = std::move(device);
   if (encoder::has_t5_decoder(checkpoint)) {
+    if (!options.devices.empty()) throw bad_input("{}: encoder-decoders cannot be split by layers", checkpoint.path());
     load_text_to_text(checkpoint, options, loaded);
     state->pass = make_text_pass(loaded, state->cache);
   } else {
@@ -124,6 +157,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   }
   state->make_cache();
   describe_device(*loaded.device, options, loaded.facts);
+  describe_stages(loaded.stages, loaded.facts);
   // A limited memory has no room for buffers of loading that a pool keeps.
   if (loaded.facts.streaming.memory > 0) loaded.device->trim(abi::MemoryKind::kDevice);
   state->pass->start(loaded.facts);

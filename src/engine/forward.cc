@@ -67,18 +67,18 @@ bool Runner::has_one_rotation(std::span<Sequence* const> sequences) {
 }
 
 Tensor Runner::forward_each_rotation(std::span<const Part> parts, const std::atomic<bool>* cancel) {
-  llm::LanguageModel& model = *engine_->state_->loaded.model;
+  const LoadedModel& loaded = engine_->state_->loaded;
   std::map<int64_t, std::vector<size_t>> by_rotation;
   for (size_t i = 0; i < parts.size(); ++i) by_rotation[parts[i].sequence->rotation_].push_back(i);
   if (by_rotation.size() == 1) {
-    model.set_rotation(by_rotation.begin()->first);
+    loaded.set_rotation(by_rotation.begin()->first);
     return forward(parts, cancel);
   }
   std::vector<Tensor> logits;
   std::vector<int32_t> first_row(parts.size());
   int32_t rows = 0;
   for (const auto& [rotation, members] : by_rotation) {
-    model.set_rotation(rotation);
+    loaded.set_rotation(rotation);
     std::vector<Part> together;
     for (const size_t i : members) {
       together.push_back(parts[i]);
@@ -93,8 +93,7 @@ Tensor Runner::forward_each_rotation(std::span<const Part> parts, const std::ato
   for (size_t i = 0; i < parts.size(); ++i) {
     for (int64_t row = 0; row < parts[i].wanted; ++row) order.push_back(first_row[i] + static_cast<int32_t>(row));
   }
-  const Tensor rows_in_order =
-      engine_->state_->loaded.device->upload(DType::i32, Shape{std::ssize(order)}, order.data());
+  const Tensor rows_in_order = loaded.output_device()->upload(DType::i32, Shape{std::ssize(order)}, order.data());
   const Tensor all = gather(concat(logits, 0), rows_in_order);
   eval(std::span(&all, 1), cancel);
   return all;

@@ -15,20 +15,34 @@
 
 namespace gabbro {
 
-struct LoadedModel {
+// A device with a range of the model's layers.
+struct ModelStage {
   std::shared_ptr<Device> device;
+  llm::LayerRange layers;
+  std::shared_ptr<llm::LanguageModel> model;  // which has the weights of these layers
+};
+
+struct LoadedModel {
+  std::shared_ptr<Device> device;                   // that gets the tokens of a step
+  std::vector<ModelStage> stages;                   // in their order; empty: all layers are on `device`
   std::string identity;                             // of the files that were loaded
   FilesInUse files;                                 // whose weights are used in place, or streamed
   std::unique_ptr<streaming::WeightStream> stream;  // null: all weights are on the device
   std::vector<llm::ScaledAdapter> adapters;
   std::shared_ptr<llm::InputSquares> observer;  // mostly null
-  std::unique_ptr<llm::LanguageModel> model;
+  std::shared_ptr<llm::LanguageModel> model;    // the first stage's, if there are stages
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string no_tokenizer;  // why there is none
   ModelTemplates chat_templates;
   ModelFacts facts;
   SamplingDefaults sampling;
 
+  // The device of the logits.
+  const std::shared_ptr<Device>& output_device() const { return stages.empty() ? device : stages.back().device; }
+  std::vector<std::shared_ptr<Device>> devices() const;        // each once
+  std::vector<std::shared_ptr<Device>> layer_devices() const;  // by layer
+  // Of the model, and of each stage's.
+  void set_rotation(int64_t rotation) const;
   // The rotation of a text's keys, see llm::TextRotations.
   int64_t rotation_of(int64_t length) const;
 };

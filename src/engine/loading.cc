@@ -12,6 +12,7 @@
 #include "src/engine/conversion.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/model_text.h"
+#include "src/engine/staged/stage_loading.h"
 #include "src/engine/streaming/engine_streaming.h"
 #include "src/models/config/config_reader.h"
 #include "src/models/llm/registry.h"
@@ -73,6 +74,10 @@ std::string identity_of(const Checkpoint& checkpoint, const LoadOptions& options
 void begin_loading(const Checkpoint& checkpoint, const LoadOptions& options, LoadedModel& loaded) {
   loaded.tokenizer = read_tokenizer_if_any(checkpoint, loaded.no_tokenizer);
   loaded.chat_templates = ModelTemplates(checkpoint, options.chat_template);
+  for (const std::shared_ptr<Device>& device : staged::open_devices(options))
+    loaded.stages.push_back({.device = device, .layers = {}, .model = nullptr});
+  if (!loaded.stages.empty()) loaded.device = loaded.stages.front().device;
+  if (loaded.stages.size() == 1) loaded.stages.clear();
   if (loaded.device == nullptr) loaded.device = open_device(options.device, {.threads = options.threads});
   loaded.sampling = read_sampling_defaults(checkpoint);
   loaded.identity = identity_of(checkpoint, options);
@@ -113,17 +118,16 @@ void load_language_model(const Checkpoint& checkpoint, const LoadOptions& option
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };
+  llm::LoadModelOptions how{
+      .context = facts.context, .check_weights = options.check_weights, .quantize = quantize, .progress = progress};
+  if (!loaded.stages.empty()) return staged::load_stages(checkpoint, options, needs, how, loaded);
   loaded.stream = streaming::plan_stream(checkpoint, needs, options, loaded.device, facts);
   loaded.adapters = load_adapters(options.adapters);
   loaded.observer = options.observer;
-  loaded.model = llm::load_model(checkpoint, loaded.device,
-                                 {.context = facts.context,
-                                  .check_weights = options.check_weights,
-                                  .quantize = quantize,
-                                  .progress = progress,
-                                  .streamed = loaded.stream.get(),
-                                  .adapters = loaded.adapters,
-                                  .observer = options.observer});
+  how.streamed = loaded.stream.get();
+  how.adapters = loaded.adapters;
+  how.observer = options.observer;
+  loaded.model = llm::load_model(checkpoint, loaded.device, how);
 }
 
 }  // namespace gabbro

@@ -4,6 +4,7 @@
 #include "src/engine/decode_plans.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/resident_pass.h"
+#include "src/engine/staged/staged_pass.h"
 #include "src/engine/streaming/streamed_pass.h"
 #include "src/engine/traced_pass.h"
 #include "src/models/weights/input_squares.h"
@@ -32,14 +33,15 @@ Evaluate evaluate_for(const std::shared_ptr<llm::InputSquares>& observer) {
 
 }  // namespace
 
-Tensor ModelPass::decode(DecodeStep& step, const std::atomic<bool>* cancel) {
+std::vector<Tensor> ModelPass::decode(DecodeStep& step, DecodeResult /*result*/, const std::atomic<bool>* cancel) {
   const llm::Step inputs = step.inputs();
-  return run(std::span(&inputs, 1), cancel);
+  return {run(std::span(&inputs, 1), cancel)};
 }
 
 std::unique_ptr<ModelPass> make_pass(const LoadedModel& loaded, const EngineCache& cache, DecodePlans& plans) {
   const Evaluate evaluate = evaluate_for(loaded.observer);
   const bool decodes = loaded.observer == nullptr;  // rows of padding are not observed
+  if (!loaded.stages.empty()) return std::make_unique<staged::StagedPass>(loaded, cache, evaluate);
   if (loaded.stream != nullptr) return std::make_unique<streaming::StreamedPass>(loaded, cache, evaluate, decodes);
   return std::make_unique<ResidentPass>(loaded, cache, plans, evaluate, decodes);
 }
@@ -68,8 +70,8 @@ ResidentPass::ResidentPass(const LoadedModel& loaded, const EngineCache& cache, 
       plans_(plans),
       decodes_(decodes) {}
 
-Tensor ResidentPass::decode(DecodeStep& step, const std::atomic<bool>* cancel) {
-  return plans_.logits(step)(cancel).front();
+std::vector<Tensor> ResidentPass::decode(DecodeStep& step, DecodeResult result, const std::atomic<bool>* cancel) {
+  return plans_.plan(step, result)(cancel);
 }
 
 // A device that works in the host's memory gives the logits to the host without a copy.

@@ -7,14 +7,16 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "gabbro/engine/model_facts.h"
 #include "src/models/llm/step.h"
 
 namespace gabbro {
 
-class DecodePlans;   // decode_plans.h
-class DecodeStep;    // decode_step.h
+class DecodePlans;  // decode_plans.h
+class DecodeStep;   // decode_step.h
+enum class DecodeResult;
 class EngineCache;   // cache/engine_cache.h
 struct LoadedModel;  // loaded_model.h
 struct LayerTrace;   // traced_pass.h
@@ -46,7 +48,8 @@ class ModelPass {
 
   // Whether steps of one token for each sequence go to decode(), with padding that belongs to no sequence.
   virtual bool decodes() const { return false; }
-  virtual Tensor decode(DecodeStep& step, const std::atomic<bool>* cancel);  // logits [S, V]
+  // The results, of which passes that do not choose tokens have kLogits alone.
+  virtual std::vector<Tensor> decode(DecodeStep& step, DecodeResult result, const std::atomic<bool>* cancel);
   // Whether the device chooses the tokens of such steps, so that the next one can be queued before they are known.
   virtual bool chooses_tokens() const { return false; }
 

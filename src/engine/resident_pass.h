@@ -29,7 +29,7 @@ class ResidentPass final : public ForwardPass {
                bool decodes);
 
   bool decodes() const override { return decodes_; }
-  Tensor decode(DecodeStep& step, const std::atomic<bool>* cancel) override;
+  std::vector<Tensor> decode(DecodeStep& step, DecodeResult result, const std::atomic<bool>* cancel) override;
   bool chooses_tokens() const override;
 
  private:

@@ -31,7 +31,7 @@ void check_room(const Engine& engine, int64_t length, std::span<const int32_t> m
 Runner::Runner(std::shared_ptr<Engine> engine) : Runner(engine, *engine->state_->pass) {}
 
 Runner::Runner(std::shared_ptr<Engine> engine, ModelPass& pass)
-    : engine_(std::move(engine)), pass_(pass), copy_(engine_->state_->loaded.device) {}
+    : engine_(std::move(engine)), pass_(pass), copy_(engine_->state_->loaded.output_device()) {}
 
 Runner::~Runner() = default;
 
@@ -55,7 +55,7 @@ std::span<const int32_t> Runner::step_greedy(std::span<const Chunk> chunks, cons
 }
 
 bool Runner::find_largest(const Tensor& logits, int64_t rows, const std::atomic<bool>* cancel) {
-  if (engine_->state_->loaded.device->host_accessible()) return false;
+  if (engine_->state_->loaded.output_device()->host_accessible()) return false;
   const Tensor found = largest_ids(logits);
   eval(std::span(&found, 1));
   const auto count = static_cast<size_t>(rows);
@@ -112,7 +112,7 @@ void Runner::run_step(std::span<const Chunk> chunks, const std::atomic<bool>* ca
       parts.push_back({chunk.sequence, chunk.tokens, length, chunk.wanted()});
     }
     if (single_tokens && has_one_rotation(sequences)) {
-      shared.loaded.model->set_rotation(sequences.front()->rotation_);
+      shared.loaded.set_rotation(sequences.front()->rotation_);
       decode_one();
     } else {
       finish(forward_each_rotation(parts, cancel), rows);

@@ -74,7 +74,7 @@ std::span<const float> TreeRunner::run(Sequence& sequence, std::span<const int32
                                        const std::atomic<bool>* cancel) {
   Engine::State& shared = *runner_.engine_->state_;
   const std::lock_guard lock(shared.mutex);
-  shared.loaded.model->set_rotation(sequence.rotation_);
+  shared.loaded.set_rotation(sequence.rotation_);
   std::vector<std::vector<int32_t>> texts;  // of each branch, after what the sequence holds
   for (const std::vector<int32_t>& path : paths_) {
     texts.emplace_back(tokens.begin(), tokens.end());

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <optional>
+
 #include "src/base/error.h"
 #include "src/ops/kv_type.h"
 
@@ -50,6 +53,13 @@ std::vector<Part> pages_of(const CacheLayer& layer, const KvCacheConfig& config)
   }
   return parts;
 }
+
+// What the layers of one device take.
+struct DeviceMemory {
+  bool by_need = false;
+  size_t room = 0;  // bytes that are not by need
+  std::optional<MemoryBlock> block;
+};
 
 }  // namespace
 
@@ -104,23 +114,33 @@ int64_t KvCacheConfig::bytes() const {
 // The tensors of all layers; pages by need if the device can, else in one block. The host provides memory pages
 // when they are written, and large ones for a large block: there each tensor has a separate one.
 KvCache::KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config)
+    : KvCache(std::vector<std::shared_ptr<Device>>(config.layers.size(), device), config) {}
+
+KvCache::KvCache(std::span<const std::shared_ptr<Device>> devices, const KvCacheConfig& config)
     : config_(config),
       layers_(config.layers.size()),
       latents_(config.layers.size()),
       states_(config.layers.size()),
       provided_(config.groups.size(), 0) {
   require_kv_type(config.dtype, config.layers);
-  const bool by_need = !device->host_accessible() && device->reserve_range(1) != nullptr;
-  size_t room = 0;
-  for (const CacheLayer& layer : config.layers) {
-    if (device->host_accessible()) break;
-    for (const Part& part : states_of(layer, config)) room += MemoryBlock::rounded(part.bytes());
-    if (by_need) continue;
-    for (const Part& part : pages_of(layer, config)) room += MemoryBlock::rounded(part.bytes());
+  std::map<Device*, DeviceMemory> memories;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const std::shared_ptr<Device>& device = devices[i];
+    const auto [found, is_new] = memories.try_emplace(device.get());
+    DeviceMemory& memory = found->second;
+    if (device->host_accessible()) continue;
+    if (is_new) memory.by_need = device->reserve_range(1) != nullptr;
+    for (const Part& part : states_of(config.layers[i], config)) memory.room += MemoryBlock::rounded(part.bytes());
+    if (memory.by_need) continue;
+    for (const Part& part : pages_of(config.layers[i], config)) memory.room += MemoryBlock::rounded(part.bytes());
   }
-  MemoryBlock block(device, room);
   for (size_t i = 0; i < config.layers.size(); ++i) {
     const CacheLayer& layer = config.layers[i];
+    const std::shared_ptr<Device>& device = devices[i];
+    DeviceMemory& memory = memories[device.get()];
+    if (!memory.block) memory.block.emplace(device, memory.room);
+    MemoryBlock& block = *memory.block;
+    const bool by_need = memory.by_need;
     for (const Part& part : states_of(layer, config))
       states_[i].push_back(device->tensor_in(block.take(part.bytes()), part.dtype, part.shape));
     std::vector<Tensor> made;

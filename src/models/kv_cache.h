@@ -64,6 +64,8 @@ class KvCache {
   // Addresses for all pages. Their memory comes by need: on a CPU as tokens are written, on other devices with
   // provide(), but for those that cannot, which have all of it from the start. Throws OutOfMemory.
   KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config);
+  // Each layer on a device of its own choice, by layer.
+  KvCache(std::span<const std::shared_ptr<Device>> devices, const KvCacheConfig& config);
 
   bool is_by_need() const { return !ranges_.empty(); }
   // The first `pages` pages of a group can be written and read from here on. Throws OutOfMemory, and failed() if the

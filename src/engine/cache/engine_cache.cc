@@ -16,8 +16,9 @@ int64_t longest_cut_of(const nn::KvCacheConfig& config) {
 
 }  // namespace
 
-void EngineCache::make(const std::shared_ptr<Device>& device, const nn::KvCacheConfig& config, int64_t context) {
-  memory_.emplace(device, config);
+void EngineCache::make(std::span<const std::shared_ptr<Device>> devices, const nn::KvCacheConfig& config,
+                       int64_t context) {
+  memory_.emplace(devices, config);
   if (config.state_bytes() > 0) states = StatePool(config.slots);
   pages_per_sequence_ = round_up(context, PagePool::kTokens) / PagePool::kTokens;
   longest_cut_ = longest_cut_of(config);

@@ -16,8 +16,8 @@ namespace gabbro {
 
 class EngineCache {
  public:
-  // To be called once, before all others. `context`: tokens of a sequence, at most.
-  void make(const std::shared_ptr<Device>& device, const nn::KvCacheConfig& config, int64_t context);
+  // To be called once, before all others. `devices`: of each layer; `context`: tokens of a sequence, at most.
+  void make(std::span<const std::shared_ptr<Device>> devices, const nn::KvCacheConfig& config, int64_t context);
 
   nn::KvCache& memory() { return *memory_; }
   const nn::KvCache& memory() const { return *memory_; }

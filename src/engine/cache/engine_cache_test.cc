@@ -15,7 +15,8 @@ constexpr nn::CacheLayer kKeys{.heads = 2, .dimension = 32};
 
 EngineCache& made(EngineCache& cache, std::vector<nn::CacheLayer> layers) {
   const CacheSize size{.context = 130, .sequences = 2, .chunk = 64};
-  cache.make(open_device("null"), cache_config(std::move(layers), DType::f16, size), size.context);
+  const std::vector devices(layers.size(), open_device("null"));
+  cache.make(devices, cache_config(std::move(layers), DType::f16, size), size.context);
   return cache;
 }
 

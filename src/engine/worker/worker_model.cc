@@ -62,4 +62,9 @@ bool is_worker_wanted(const std::string& device) {
   return !is_backend(name, "cpu") && !is_backend(name, "sim") && name != "null";
 }
 
+bool is_worker_wanted(const LoadOptions& options) {
+  if (options.devices.empty()) return is_worker_wanted(options.device);
+  return std::ranges::any_of(options.devices, [](const std::string& device) { return is_worker_wanted(device); });
+}
+
 }  // namespace gabbro::worker

@@ -42,5 +42,6 @@ class WorkerModel final : public ModelService {
 // ("on", "off", "auto"): GPUs are, whose faults end the process, and CPUs are not. Asks no GPU runtime. Throws
 // bad_input for another value of the variable.
 bool is_worker_wanted(const std::string& device);
+bool is_worker_wanted(const LoadOptions& options);  // of any of its devices
 
 }  // namespace gabbro::worker

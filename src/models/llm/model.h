@@ -9,6 +9,7 @@
 #include "src/formats/file_type.h"
 #include "src/models/llm/model_shape.h"
 #include "src/models/llm/step.h"
+#include "src/models/weights/layer_range.h"
 #include "src/models/weights/stored_weights.h"
 #include "src/models/weights/streamed_weights.h"
 
@@ -56,6 +57,7 @@ struct LoadModelOptions {
   bool check_weights = true;           // refuse values that are not numbers, in all weights that loading reads anyway
   const FileType* quantize = nullptr;  // f32, f16 and bf16 matrices become this mixture; null: they stay unchanged
   LoadProgress progress{};
+  const LayerRange* layers = nullptr;   // whose weights are loaded, without which the others cannot run; null: all
   StreamedWeights* streamed = nullptr;  // then all other weights are on the device, and nothing is used in place
   std::span<const ScaledAdapter> adapters{};
   std::shared_ptr<InputSquares> observer{};  // gets the inputs of all matrices of layers

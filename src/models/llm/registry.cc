@@ -12,6 +12,7 @@
 #include "src/models/weights/adapted_weights.h"
 #include "src/models/weights/host_block_weights.h"
 #include "src/models/weights/observed_weights.h"
+#include "src/models/weights/ranged_weights.h"
 #include "src/models/weights/streamed_source.h"
 
 namespace gabbro::llm {
@@ -215,17 +216,20 @@ std::unique_ptr<LanguageModel> load_model(const Checkpoint& checkpoint, const st
   for (const ScaledAdapter& one : options.adapters) check_adapter(*one.adapter, checkpoint);
   WeightOptions stored{.check_values = options.check_weights,
                        .quantize = planned_formats(checkpoint, options.quantize),
-                       .progress = options.progress};
+                       .progress = options.progress,
+                       .layers = options.layers};
   if (options.streamed != nullptr) stored.resident_bytes = options.streamed->resident_bytes();
 
   CheckpointWeights weights(checkpoint, family.names, device, stored);
   std::optional<StreamedSource> streamed;
+  std::optional<RangedWeights> ranged;
   std::optional<AdaptedWeights> adapted;
   std::optional<ObservedWeights> observed;
   WeightSource* source = &weights;
   if (options.streamed != nullptr) source = &streamed.emplace(weights, *options.streamed);
   if (!options.adapters.empty()) source = &adapted.emplace(*source, family.names, options.adapters);
   if (options.observer != nullptr) source = &observed.emplace(*source, options.observer);
+  if (options.layers != nullptr) source = &ranged.emplace(*source, *options.layers);
   std::unique_ptr<LanguageModel> model = family.build(checkpoint, *source, options.context);
   if (adapted) adapted->require_used();
   if (options.streamed != nullptr) {

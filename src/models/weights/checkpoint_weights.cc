@@ -42,7 +42,7 @@ CheckpointWeights::CheckpointWeights(const Checkpoint& checkpoint, std::span<con
       quantize_(options.quantize),
       memory_(device,
               options.resident_bytes ? *options.resident_bytes
-                                     : bytes_of_matrices(checkpoint, names, options.quantize, *device),
+                                     : bytes_of_matrices(checkpoint, names, options.quantize, *device, options.layers),
               !options.resident_bytes) {}
 
 bool CheckpointWeights::is_quantized_while_loading(const std::string& name, DType stored) const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/models/weights/layer_range.h"
 #include "src/models/weights/planned_tensor.h"
 #include "src/models/weights/stored_weights.h"
 #include "src/models/weights/weight_memory.h"
@@ -19,6 +20,7 @@ struct WeightOptions {
   bool check_values = true;  // refuse values that are not numbers, in all weights that loading reads anyway
   Formats quantize{};        // f32, f16 and bf16 matrices that get these formats; the others stay unchanged
   LoadProgress progress{};
+  const LayerRange* layers = nullptr;  // those that are loaded; null: all
   // The bytes of all matrices, which get separate memory; nothing: those that need no packing may stay in the file.
   std::optional<size_t> resident_bytes{};
 };

@@ -13,8 +13,10 @@ std::optional<DType> new_format(const Formats& planned, const std::string& name,
 }
 
 size_t bytes_of_matrices(const Checkpoint& checkpoint, std::span<const WeightName> names, const Formats& planned,
-                         const Device& device) {
+                         const Device& device, const LayerRange* layers) {
   size_t bytes = 0;
+  std::optional<EndMatrices> ends;
+  if (layers != nullptr) ends.emplace(checkpoint, names);
   std::map<std::string_view, DType> changed;  // by the names of the checkpoint
   const auto change = [&](const std::string& name, const CheckpointTensor& tensor) {
     const auto format = tensor.known_dtype ? new_format(planned, name, *tensor.known_dtype) : std::nullopt;
@@ -33,6 +35,9 @@ size_t bytes_of_matrices(const Checkpoint& checkpoint, std::span<const WeightNam
     const size_t rank = tensor.shape.size();
     if (rank < 2 || rank > 3 || !tensor.known_dtype) continue;  // it may be one that the model does not use
     if (tensor.elements() == 0) continue;
+    if (layers != nullptr &&
+        !holds_stored(*layers, *ends, of_file.name, stored_layer_of(of_file.name, checkpoint, names)))
+      continue;
     const int64_t columns = tensor.shape.back();
     const auto found = changed.find(tensor.name);
     const DType dtype = found != changed.end() ? found->second : *tensor.known_dtype;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "src/formats/checkpoint.h"
+#include "src/models/weights/layer_range.h"
 #include "src/models/weights/planned_tensor.h"
 #include "src/models/weights/weight_names.h"
 
@@ -20,8 +21,8 @@ namespace gabbro::llm {
 // The format that a matrix is quantized to while loading; nothing where it stays in its own.
 std::optional<DType> new_format(const Formats& planned, const std::string& name, DType stored);
 
-// Device memory of all matrices of the checkpoint.
+// Device memory of the matrices of the checkpoint, or of a range of its layers (null: all).
 size_t bytes_of_matrices(const Checkpoint& checkpoint, std::span<const WeightName> names, const Formats& planned,
-                         const Device& device);
+                         const Device& device, const LayerRange* layers);
 
 }  // namespace gabbro::llm

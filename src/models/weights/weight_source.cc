@@ -23,7 +23,7 @@ std::shared_ptr<nn::Linear> WeightSource::linear(const std::string& prefix, cons
   of_bias.factor = nullptr;
   const std::vector<float> bias = values(prefix + ".bias", {size.rows}, of_bias);
   const auto first = static_cast<size_t>(size.row_range.first), count = static_cast<size_t>(size.wanted_rows());
-  layer->bias = upload(std::span(bias).subspan(first, count));
+  if (layer->weight.defined()) layer->bias = upload(std::span(bias).subspan(first, count));
   return layer;
 }
 

@@ -51,8 +51,8 @@ class WeightSource {
   Tensor vector(const std::string& name, int64_t length, const TransformersLayout& theirs = {}) {
     return tensor(name, {length}, theirs);
   }
-  Tensor tensor(const std::string& name, const std::vector<int64_t>& shape, const TransformersLayout& theirs = {},
-                DType dtype = DType::f32);
+  virtual Tensor tensor(const std::string& name, const std::vector<int64_t>& shape,
+                        const TransformersLayout& theirs = {}, DType dtype = DType::f32);
   // PREFIX.weight, and PREFIX.bias if it is there.
   std::shared_ptr<nn::Linear> linear(const std::string& prefix, const MatrixSize& size,
                                      const TransformersLayout& theirs = {});

@@ -133,7 +133,7 @@ LoadedModel LocalModels::load_generator(const std::string& path, LoadOptions opt
                   .cache_bytes = options_.cache_bytes,
                   .deterministic = options_.deterministic};
   LoadedModel loaded;
-  if (!options_.worker_command.empty() && worker::is_worker_wanted(spec.options.device)) {
+  if (!options_.worker_command.empty() && worker::is_worker_wanted(spec.options)) {
     loaded.generator =
         std::make_shared<worker::WorkerModel>(spec, worker::WorkerOptions{.command = options_.worker_command,
                                                                           .most_restarts = options_.worker_restarts,

@@ -1,0 +1,35 @@
+// Loading of a model whose layers are on several devices. Private to src/engine.
+#pragma once
+
+#include "src/engine/loaded_model.h"
+#include "src/engine/model_needs.h"
+#include "src/engine/staged/layer_split.h"
+#include "src/models/llm/model.h"
+
+namespace gabbro::staged {
+
+// Opens the devices of the options. Throws bad_input for one that is there twice, and kNoDevice.
+std::vector<std::shared_ptr<Device>> open_devices(const LoadOptions& options);
+
+// Loads the stages of loaded.stages, whose devices are open and whose ranges this chooses. `options` are those of a
+// model on one device. Throws bad_input for what a split model cannot have, and OutOfMemory where it does not fit.
+void load_stages(const Checkpoint& checkpoint, const LoadOptions& wanted, const ModelNeeds& needs,
+                 llm::LoadModelOptions options, LoadedModel& loaded);
+
+// The cache of each layer, in bytes.
+std::vector<uint64_t> cache_sizes(const ModelNeeds& needs, DType kv_type, const CacheSize& size);
+
+// A device before it is opened.
+struct SplitDevice {
+  abi::DeviceFacts facts;
+  uint64_t memory_free = 0;  // 0: unknown
+};
+// Speeds by shares; without any by the published bandwidth, if all devices have one; else equal. `scratch`: bytes that
+// each device needs besides weights and cache.
+std::vector<StageDevice> stage_devices(std::span<const SplitDevice> devices, std::span<const double> shares,
+                                       uint64_t scratch);
+
+// "Radeon RX 7900 XTX (layers 0-15), Radeon RX 7900 XTX (layers 16-31)"
+std::string describe(std::span<const ModelStage> stages);
+
+}  // namespace gabbro::staged
