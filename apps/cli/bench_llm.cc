@@ -12,6 +12,7 @@
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/read_bandwidth.h"
+#include "apps/cli/split_options.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
@@ -306,6 +307,7 @@ void add_bench(Command root) {
   command.number("--seed", o->seed, "Seed of the random tokens");
   add_device_options(command, o->common);
   add_memory_options(command, o->common);
+  add_split_options(command, o->common.several);
   add_check_weights(command, o->common);
   add_quantize(command, o->common);
   add_lora(command, o->common);

@@ -79,6 +79,7 @@ std::shared_ptr<ModelService> load_service(const ResolvedModel& model, const Com
     CommonOptions resident = common;
     resident.memory.clear();
     resident.host_memory.clear();
+    resident.several = {};
     const ResolvedModel draft = resolve_with_layers(needs.draft);
     EngineNeeds draft_needs = needs.engine;
     spec.draft.path = draft.path;
@@ -87,7 +88,10 @@ std::shared_ptr<ModelService> load_service(const ResolvedModel& model, const Com
   spec.draft.tokens = needs.draft_tokens;
   spec.draft.lookup = needs.lookup;
   spec.draft.no_lookup = needs.no_lookup;
-  const bool in_worker = worker::is_worker_wanted(common.device), is_quiet = common.log_level == "error";
+  const LoadOptions wanted = load_options(common);
+  if (!wanted.devices.empty() && !needs.draft.empty()) spec.draft.options.device = wanted.devices.back();
+  const bool in_worker = worker::is_worker_wanted(wanted);
+  const bool is_quiet = common.log_level == "error";
   return load_visibly(common, options_of(model, common, needs.engine),
                       [&](LoadOptions options) -> std::shared_ptr<ModelService> {
                         spec.options = std::move(options);

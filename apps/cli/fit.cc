@@ -3,9 +3,11 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/fit_devices.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
 #include "apps/cli/read_bandwidth.h"
+#include "apps/cli/split_options.h"
 #include "apps/cli/terminal.h"
 #include "src/backend/plugin.h"
 #include "src/backend/registry.h"
@@ -13,6 +15,7 @@
 #include "src/base/error.h"
 #include "src/base/published_bandwidth.h"
 #include "src/engine/forecast.h"
+#include "src/engine/staged/stage_loading.h"
 #include "src/engine/streaming/device_memory.h"
 #include "src/engine/streaming/host_blocks.h"
 #include "src/engine/streaming/link_probe.h"
@@ -133,6 +136,33 @@ std::vector<Forecast> forecasts(const Workload& w, int threads) {
 const Forecast* placement(const std::vector<Forecast>& all) {
   const auto found = std::ranges::find_if(all, [](const Forecast& f) { return f.device.facts.usable && f.fits; });
   return found != all.end() ? &*found : nullptr;
+}
+
+// The devices of --devices, also those that are for tests.
+SplitForecast forecast_devices(const Workload& w, const FitOptions& o, const std::vector<Forecast>& all) {
+  const LoadOptions wanted = load_options(o.common);
+  std::vector<FitDevice> devices;
+  std::vector<abi::DeviceFacts> known = list_devices();
+  for (const std::string& name : wanted.devices) {
+    const auto found = std::ranges::find_if(known, [&](const abi::DeviceFacts& facts) { return name == facts.id; });
+    if (found == known.end()) throw Error(ErrorCode::kNoDevice, fmt::format("there is no device '{}'", name));
+    FitDevice device{.facts = *found, .memory_free = plannable_memory(*found)};
+    for (const Forecast& forecast : all) {
+      if (name != forecast.device.facts.id) continue;
+      device.memory_free = forecast.memory_free;
+      device.bandwidth = forecast.bandwidth;
+      device.share = forecast.share;
+    }
+    devices.push_back(std::move(device));
+  }
+  const CacheSize size{.context = w.context, .chunk = w.part * std::ssize(devices)};
+  std::vector<uint64_t> cache = staged::cache_sizes(w.needs, w.kv_type, size);
+  if (o.model.empty())
+    return forecast_split(w, staged::sizes_of(llm::planned_tensors(w.plan, parse_type(o.type)), std::move(cache)),
+                          std::move(devices), wanted.shares);
+  const Checkpoint checkpoint = Checkpoint::open(resolve_model(o.model));
+  return forecast_split(w, staged::sizes_of(checkpoint, llm::family_of(checkpoint).names, std::move(cache)),
+                        std::move(devices), wanted.shares);
 }
 
 // The effect of --memory on one device.
@@ -338,6 +368,7 @@ void add_fit(Command root) {
   add_kv_type(command, o->kv_type);
   add_device_options(command, o->common);
   add_memory_options(command, o->common);
+  add_split_options(command, o->common.several);
   add_output_options(command, o->common);
   command.footer(
       "--params takes any size of the family. Sizes that a family was published in, within 5 %, have that shape; "
@@ -345,6 +376,7 @@ void add_fit(Command root) {
       "are interpolated between Llama's and have that number of parameters within 2 %.");
   command.example("gabbro fit MODEL --ctx 8192");
   command.example("gabbro fit MODEL --memory 4GiB");
+  command.example("gabbro fit MODEL --devices 0,1");
   command.example("gabbro fit --arch llama --params 13B --type q4_k_m");
   command.example("gabbro fit --shape qwen3-30b-a3b");
   command.runs([o] {
@@ -353,9 +385,14 @@ void add_fit(Command root) {
     const std::vector<Forecast> all = forecasts(workload, o->common.threads);
     std::optional<StreamForecast> stream;
     if (!o->common.memory.empty()) stream = forecast_stream(workload, *o);
+    std::optional<SplitForecast> several;
+    if (!o->common.several.devices.empty()) several = forecast_devices(workload, *o, all);
     Json out = document(workload, all);
     if (stream) out["streaming"] = stream_document(*stream);
-    o->common.json ? print_json(out) : print(table(workload, all) + (stream ? stream_line(*stream, *o) : ""));
+    if (several) out["split"] = split_document(*several);
+    o->common.json ? print_json(out)
+                   : print(table(workload, all) + (several ? split_table(*several) : "") +
+                           (stream ? stream_line(*stream, *o) : ""));
     return 0;
   });
 }

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "apps/cli/command_spec.h"
+#include "apps/cli/split_options.h"
 #include "src/base/error.h"
 #include "src/engine/sampling_defaults.h"
 #include "src/models/weights/adapter.h"
@@ -249,6 +250,7 @@ LoadOptions load_options(const CommonOptions& common, int64_t context, const std
   if (options.host_memory > 0 && options.memory == 0)
     throw bad_input("--host-memory goes with --memory, the limit on the device");
   if (kv_type) options.kv_type = parse_kv_type(*kv_type);
+  apply(common, options);
   return options;
 }
 

@@ -14,10 +14,17 @@
 
 namespace gabbro::cli {
 
+struct SplitOptions {   // split_options.h
+  std::string devices;  // a list; empty: one device holds the model
+  std::string split = "layers";
+  std::string shares;  // a list; empty: not given
+};
+
 struct CommonOptions {
   bool json = false;
   std::string log_level = "warning";
   std::string device = "auto";
+  SplitOptions several;
   int threads = 0;
   bool check_weights = true;
   std::string memory, host_memory;  // sizes; empty: not given

@@ -13,6 +13,7 @@
 #include "apps/cli/model_argument.h"
 #include "apps/cli/prompt_input.h"
 #include "apps/cli/source_layers.h"
+#include "apps/cli/split_options.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
 
@@ -159,6 +160,7 @@ void add_run(Command root) {
   command.flag("--stats,--verbose", o->stats, "End with a line about speed on standard error");
   add_device_options(command, o->common);
   add_memory_options(command, o->common);
+  add_split_options(command, o->common.several);
   add_check_weights(command, o->common);
   add_quantize(command, o->common);
   add_lora(command, o->common);

@@ -7,6 +7,7 @@
 #include "apps/cli/chat_template_argument.h"
 #include "apps/cli/commands.h"
 #include "apps/cli/options.h"
+#include "apps/cli/split_options.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
 #include "src/base/text_file.h"
@@ -194,6 +195,7 @@ void add_serve(Command root) {
   command.number("--drain", o->drain, "Seconds that requests have to end after a signal").range(0, 3600);
   add_device_options(command, o->common);
   add_memory_options(command, o->common);
+  add_split_options(command, o->common.several);
   add_check_weights(command, o->common);
   add_quantize(command, o->common);
   add_output_options(command, o->common);
