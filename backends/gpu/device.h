@@ -51,7 +51,7 @@ class GpuDevice {
 
   // Enqueues a copy from a device of this backend. See peers.h.
   void copy_from(GpuDevice& from, abi::Stream* on, const PeerCopy& copy);
-  // The same through the host's memory, on any route.
+  // As copy_from(), through the host's memory on any route.
   void copy_staged_from(GpuDevice& from, abi::Stream* on, const PeerCopy& copy);
   PeerCopies::Route route_from(GpuDevice& from);
   int32_t index() const { return index_; }
@@ -118,7 +118,7 @@ class GpuDevice {
     return body(*peers_, from.end());
   }
 
-  // The queue for the first half of staged copies to other devices, which is no stream's: these go on meanwhile.
+  // A separate queue for the first half of staged copies to other devices, so that the streams go on meanwhile.
   api::Queue* outgoing();
 
   struct CloseContext {

@@ -43,7 +43,7 @@ class DecodeStep {
   llm::Step inputs(size_t device = 0) const;
   int64_t sequences() const { return sequences_; }  // S
 
-  // Where weights stay on the device, the plans by result, traced when they are first wanted.
+  // Plans by result, of weights that stay on the device; traced when they are first wanted.
   std::array<std::optional<Compiled>, kDecodeResults> run;
   // With layers on several devices, those of all stages but the last: the hidden states [S, C] for the next one.
   std::vector<Compiled> run_stages;

@@ -41,7 +41,7 @@ struct LoadedModel {
   const std::shared_ptr<Device>& output_device() const { return stages.empty() ? device : stages.back().device; }
   std::vector<std::shared_ptr<Device>> devices() const;        // each once
   std::vector<std::shared_ptr<Device>> layer_devices() const;  // by layer
-  // Of the model, and of each stage's.
+  // Sets the rotation of the model, in all stages.
   void set_rotation(int64_t rotation) const;
   // The rotation of a text's keys, see llm::TextRotations.
   int64_t rotation_of(int64_t length) const;

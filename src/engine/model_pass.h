@@ -48,7 +48,7 @@ class ModelPass {
 
   // Whether steps of one token for each sequence go to decode(), with padding that belongs to no sequence.
   virtual bool decodes() const { return false; }
-  // The results, of which passes that do not choose tokens have kLogits alone.
+  // The results of the step; only passes that choose tokens have others than kLogits.
   virtual std::vector<Tensor> decode(DecodeStep& step, DecodeResult result, const std::atomic<bool>* cancel);
   // Whether the device chooses the tokens of such steps, so that the next one can be queued before they are known.
   virtual bool chooses_tokens() const { return false; }

@@ -54,7 +54,7 @@ std::vector<Part> pages_of(const CacheLayer& layer, const KvCacheConfig& config)
   return parts;
 }
 
-// What the layers of one device take.
+// Memory of the layers of one device.
 struct DeviceMemory {
   bool by_need = false;
   size_t room = 0;  // bytes that are not by need

@@ -64,7 +64,7 @@ class KvCache {
   // Addresses for all pages. Their memory comes by need: on a CPU as tokens are written, on other devices with
   // provide(), but for those that cannot, which have all of it from the start. Throws OutOfMemory.
   KvCache(const std::shared_ptr<Device>& device, const KvCacheConfig& config);
-  // Each layer on a device of its own choice, by layer.
+  // The layers may be on several devices: `devices` by layer.
   KvCache(std::span<const std::shared_ptr<Device>> devices, const KvCacheConfig& config);
 
   bool is_by_need() const { return !ranges_.empty(); }

@@ -47,13 +47,13 @@ struct AdapterOption {
 
 struct LoadOptions {
   std::string device = "auto";  // as open_device() takes it
-  // Several devices, as open_device() takes them, each of which holds a range of the layers, in this order; empty:
-  // `device` holds them all. `shares` of the layers by device; empty: by the devices' free memory.
+  // Several devices, as open_device() takes them: each holds a range of the layers, in this order. Empty: `device`
+  // holds them all. `shares` of the layers by device; empty: by the devices' speed and free memory.
   std::vector<std::string> devices{};
   std::vector<double> shares{};
-  int threads = 0;  // of a CPU device; 0: one per physical core
-  int64_t context = 0;          // tokens; 0: the smaller of what the model was trained for and 4096
-  int64_t sequences = 1;        // of that context whose keys and values the cache holds together
+  int threads = 0;        // of a CPU device; 0: one per physical core
+  int64_t context = 0;    // tokens; 0: the smaller of what the model was trained for and 4096
+  int64_t sequences = 1;  // of that context whose keys and values the cache holds together
   // Keys and values: f32, bf16, f16, q8_0 or q4_0. None: f16; of encoder-decoders f32.
   std::optional<DType> kv_type{};
   // Bytes that the model may take on the device (on a CPU: the process), with cache and scratch; 0: no limit. Weights

@@ -1,4 +1,4 @@
-// Which of several devices holds which layers of a model: a pure function of the layers' sizes and of the devices.
+// The split of a model's layers over several devices: a pure function of the layers' sizes and of the devices.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct StageDevice {
 // The sizes of a checkpoint's layers as they are stored, with these bytes of cache by layer.
 LayerSizes sizes_of(const Checkpoint& checkpoint, std::span<const llm::WeightName> names, std::vector<uint64_t> cache);
 
-// The same of the tensors of a file, by their names in GGUF.
+// Sizes of the tensors of a file, by their names in GGUF.
 LayerSizes sizes_of(std::span<const llm::PlannedTensor> tensors, std::vector<uint64_t> cache);
 
 // Bytes of weights and cache that a range takes.

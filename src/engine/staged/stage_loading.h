@@ -11,8 +11,8 @@ namespace gabbro::staged {
 // Opens the devices of the options. Throws bad_input for one that is there twice, and kNoDevice.
 std::vector<std::shared_ptr<Device>> open_devices(const LoadOptions& options);
 
-// Loads the stages of loaded.stages, whose devices are open and whose ranges this chooses. `options` are those of a
-// model on one device. Throws bad_input for what a split model cannot have, and OutOfMemory where it does not fit.
+// Loads the stages of loaded.stages, whose devices are open and whose ranges this chooses, with the options of a model
+// on one device. Throws bad_input for what a split model cannot have, and OutOfMemory where it does not fit.
 void load_stages(const Checkpoint& checkpoint, const LoadOptions& wanted, const ModelNeeds& needs,
                  llm::LoadModelOptions options, LoadedModel& loaded);
 

@@ -22,7 +22,7 @@ inline constexpr int64_t kNoLayer = -1;
 
 // The number in a name of GGUF, "blk.3.attn_q.weight"; kNoLayer: the tensor is of no layer.
 int64_t layer_of(std::string_view name);
-// The same of a tensor's name in the checkpoint.
+// The number in a tensor's name in the checkpoint, as layer_of().
 int64_t stored_layer_of(std::string_view name, const Checkpoint& checkpoint, std::span<const WeightName> names);
 
 // The matrices outside of layers, by their names in the checkpoint.
