@@ -33,7 +33,7 @@ SplitForecast forecast_split(const Workload& workload, const staged::LayerSizes&
   for (const FitDevice& device : devices) known.push_back({device.facts, device.memory_free});
   const std::vector<llm::LayerRange> ranges =
       ranges_of(sizes, staged::stage_devices(known, shares, forecast.scratch_bytes));
-  // Of experts a token reads those that it is routed to.
+  // A token reads the experts that it is routed to.
   const uint64_t all = std::accumulate(sizes.weights.begin(), sizes.weights.end(), sizes.head);
   const double read =
       static_cast<double>(workload.needs.bytes_per_token) / static_cast<double>(std::max<uint64_t>(all, 1));
