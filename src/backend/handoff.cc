@@ -96,7 +96,8 @@ size_t Handoff::send(std::span<const Tensor> tensors) {
 }
 
 void Handoff::copy_out(Slot& slot, size_t at, const Tensor& tensor) {
-  const void* const source = tensor.state().storage.get();
+  const size_t first = dtype_bytes(tensor.dtype(), static_cast<size_t>(tensor.state().layout.offset));
+  const void* const source = static_cast<const std::byte*>(tensor.state().storage.get()) + first;
   if (copies_) {
     copies_->copy_from(*from_, offset(slot.memory, at), source, bytes_of(tensor));
   } else if (from_->host_accessible()) {

@@ -52,7 +52,7 @@ TEST(LayerSplit, KeepsWithinTheMemory) {
   EXPECT_THAT(counts(sizes, {{.speed = 1, .memory = 250 * kMiB}, {.speed = 1, .memory = 1000 * kMiB}}),
               ElementsAre(2, 6));
   sizes.cache.assign(8, 25 * kMiB);
-  EXPECT_THAT(counts(sizes, {{.speed = 1, .memory = 250 * kMiB}, {.speed = 1, .memory = 875 * kMiB}}),
+  EXPECT_THAT(counts(sizes, {{.speed = 1, .memory = 240 * kMiB}, {.speed = 1, .memory = 875 * kMiB}}),
               ElementsAre(1, 7));
 }
 
