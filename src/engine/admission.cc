@@ -70,10 +70,13 @@ void Scheduler::admit() {
   while (const ScheduledRequest* const next = waiting_.first(steps_)) {
     // A copy: preempt() adds to the queue.
     if (!running_.empty() && (closed_ || !make_way(std::string(next->owner), next->priority))) return;
-    // Kept sequences stay until a step needs their pages, if no request runs and no pages come from disk.
-    const bool needs_room = !running_.empty() || !options_.store.folder.empty() || kept_.empty();
+    // Kept sequences stay until a step needs their pages, if no request runs and no pages come from disk. A caller's
+    // sequence may share pages with others of the caller, which reserve_pages() does not know.
+    const ScheduledRequest& first = *waiting_.first(steps_);
+    const bool needs_room =
+        !running_.empty() || !options_.store.folder.empty() || (kept_.empty() && first.sequence == nullptr);
     try {
-      if (needs_room && !reserve_pages(*waiting_.first(steps_))) {
+      if (needs_room && !reserve_pages(first)) {
         RunningRequest* const paused =
             last_of_lowest_priority([](const RunningRequest& one) { return one.is_paused(); });
         closed_ = paused == nullptr;  // until one has ended, there are no more pages
