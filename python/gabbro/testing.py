@@ -10,7 +10,7 @@ from typing import Any
 
 from . import _core
 from ._core import Tensor
-from .functions.elementwise import isclose
+from .functions.comparing import isclose
 
 __all__ = ["assert_close"]
 

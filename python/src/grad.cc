@@ -170,6 +170,8 @@ False
           "Not for users: the tensor becomes one without a history, with the views that share its elements.")
       .def(
           "_add_hook", [](Tensor& x, nb::callable function) { replace_handle(x, hooked({x}, std::move(function))[0]); },
+          nb::sig("def _add_hook(self, function: Callable[[list[Tensor | None]], list[Tensor | None] | None], /) "
+                  "-> None"),
           "Not for users: the gradient goes through the function from now on.")
       .def(
           "requires_grad_",

@@ -75,7 +75,7 @@ TensorClass bind_tensor(nb::module_& m) {
   tensor.def(
       "__init__",
       [](Tensor* self, const nb::args& args) {
-        const nb::object made = nb::module_::import_("gabbro.functions.creation").attr("constructed")(args);
+        const nb::object made = nb::module_::import_("gabbro.functions.typed_tensors").attr("constructed")(args);
         new (self) Tensor(nb::cast<const Tensor&>(made));
       },
       nb::sig("def __init__(self, *args: Any) -> None"),

@@ -6,11 +6,9 @@ keyword, has the standard's meaning, and all others have PyTorch's. `gabbro.arra
 
 from __future__ import annotations
 
-import functools
 import types
-from collections.abc import Callable
-from typing import Any
 
+from ._arguments import with_type_errors
 from .choosing import (
     argwhere,
     gather,
@@ -27,18 +25,16 @@ from .choosing import (
     take_along_dim,
     where,
 )
+from .comparing import (
+    allclose,
+    equal,
+    is_floating_point,
+    is_nonzero,
+    is_tensor,
+    isclose,
+)
 from .conversions import clone
 from .creation import (
-    BFloat16Tensor,
-    BoolTensor,
-    ByteTensor,
-    CharTensor,
-    DoubleTensor,
-    FloatTensor,
-    HalfTensor,
-    IntTensor,
-    LongTensor,
-    ShortTensor,
     arange,
     as_tensor,
     empty,
@@ -54,8 +50,6 @@ from .creation import (
     ones_like,
     scalar_tensor,
     tensor,
-    tril_indices,
-    triu_indices,
     zeros,
     zeros_like,
 )
@@ -63,23 +57,17 @@ from .elementwise import (
     add,
     addcdiv,
     addcmul,
-    allclose,
     clamp,
     clamp_max,
     clamp_min,
     deg2rad,
     div,
-    equal,
     erfc,
     erfinv,
     float_power,
     fmod,
     frac,
     heaviside,
-    is_floating_point,
-    is_nonzero,
-    is_tensor,
-    isclose,
     lerp,
     logit,
     mul,
@@ -92,6 +80,30 @@ from .elementwise import (
     sinc,
     sub,
     xlogy,
+)
+from .extremes import (
+    amax,
+    amin,
+    aminmax,
+    argmax,
+    argmin,
+    max,
+    median,
+    min,
+)
+from .joining import (
+    broadcast_tensors,
+    cat,
+    chunk,
+    hstack,
+    meshgrid,
+    repeat_interleave,
+    split,
+    stack,
+    tensor_split,
+    tile,
+    unbind,
+    vstack,
 )
 from .products import (
     addmm,
@@ -128,20 +140,12 @@ from .random import (
 )
 from .reductions import (
     all,
-    amax,
-    amin,
-    aminmax,
     any,
-    argmax,
-    argmin,
     count_nonzero,
     cumprod,
     cumsum,
     logsumexp,
-    max,
     mean,
-    median,
-    min,
     norm,
     prod,
     std,
@@ -153,55 +157,45 @@ from .reductions import (
 from .shapes import (
     atleast_1d,
     atleast_2d,
-    broadcast_tensors,
-    cat,
-    chunk,
     diag,
     diag_embed,
     diagonal,
     flatten,
     flip,
-    hstack,
-    meshgrid,
     movedim,
     narrow,
     numel,
     permute,
-    repeat_interleave,
     reshape,
     roll,
     rot90,
     select,
-    split,
     squeeze,
-    stack,
     t,
-    tensor_split,
-    tile,
     transpose,
     tril,
     triu,
-    unbind,
     unflatten,
     unsqueeze,
-    vstack,
 )
 from .sorting import argsort, bincount, diff, kthvalue, searchsorted, sort, topk, unique
 from .statistics import corrcoef, cov, cummax, cummin, nanmean, nanquantile, nansum, quantile
-
-
-def _with_type_errors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, with a TypeError that names it where an argument is not what it works with."""
-
-    @functools.wraps(function)
-    def called(*args: Any, **options: Any) -> Any:
-        try:
-            return function(*args, **options)
-        except AttributeError as error:
-            raise TypeError(f"[{function.__name__}] {error}: a tensor is wanted") from error
-
-    return called
-
+from .triangles import (
+    tril_indices,
+    triu_indices,
+)
+from .typed_tensors import (
+    BFloat16Tensor,
+    BoolTensor,
+    ByteTensor,
+    CharTensor,
+    DoubleTensor,
+    FloatTensor,
+    HalfTensor,
+    IntTensor,
+    LongTensor,
+    ShortTensor,
+)
 
 __all__ = [
     "BFloat16Tensor",
@@ -391,7 +385,7 @@ __all__ = [
 
 for _name in __all__:
     if isinstance(globals().get(_name), types.FunctionType):
-        globals()[_name] = _with_type_errors(globals()[_name])
+        globals()[_name] = with_type_errors(globals()[_name])
 
 # Other names of these functions.
 clip, divide, multiply, subtract = clamp, div, mul, sub

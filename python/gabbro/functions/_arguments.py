@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core import Tensor
@@ -95,3 +96,16 @@ def refuse(op: str, **arguments: Any) -> None:
     for name, value in arguments.items():
         if value is not None and value is not False:
             raise ValueError(f"[{op}] {name}={value!r} is not supported")
+
+
+def with_type_errors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with a TypeError that names it where an argument is not what it works with."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except AttributeError as error:
+            raise TypeError(f"[{function.__name__}] {error}: a tensor is wanted") from error
+
+    return called

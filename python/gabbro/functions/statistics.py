@@ -182,7 +182,7 @@ def cov(
         centered = x - _core.sum(x * weights, 1, True) / total
         scaled = centered * weights
         by = total - (correction if aweights is None else correction * _core.sum(weights * aweights) / total)
-    result = _core.matmul(scaled, _core.matrix_transpose(centered)) / by
+    result: Tensor = _core.matmul(scaled, _core.matrix_transpose(centered)) / by
     return result.reshape(()) if result.shape == (1, 1) else result
 
 

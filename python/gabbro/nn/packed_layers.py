@@ -94,7 +94,7 @@ def _forward(module: Any, packed: PackedSequence, hx: Any) -> tuple[PackedSequen
             last.append(state)
         x = outputs[0] if directions == 1 else _core.concat(outputs, -1)
         if module.dropout and module.training and layer + 1 < module.num_layers:
-            x = _core.dropout(x, module.dropout)
+            x = _core._dropout(x, module.dropout, True, False)
     data = _core.concat([x[at, :size] for at, size in enumerate(sizes)], 0)
     states = tuple(_core.stack(parts, 0) for parts in zip(*last, strict=True))
     if packed.unsorted_indices is not None:

@@ -234,7 +234,7 @@ def grid_sample(
     places = [_unnormalized(grid[..., axes - 1 - axis], lengths[axis], corners) for axis in range(axes)]
     if mode != "bicubic":
         places = [_placed(p, n, padding_mode, corners) for p, n in zip(places, lengths, strict=True)]
-    taps = []  # of each axis: (row, weight)
+    taps: list[list[tuple[Tensor, Tensor | None]]] = []  # of each axis: (row, weight)
     for place in places:
         if mode == "nearest":
             taps.append([(_core.round(place.detach()), None)])

@@ -229,7 +229,7 @@ class Program:
         if (
             any(word in template for word in ROUNDING)
             and x.is_floating_point()
-            and near_halves(self.runs[1].scope[name])
+            and any(near_halves(run.scope[name]) for run in self.runs[:2])
         ):
             return None
         if any(word in template for word in ORDERED) and x.unique().numel() < x.numel():
