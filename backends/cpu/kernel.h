@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "backends/common/kernel_table.h"
 #include "gabbro/backend_abi.h"
 
 namespace gabbro::cpu {
@@ -159,16 +160,8 @@ struct MakeContext {
 // Null where there is no kernel for this request. The request lives only during the call.
 using MakeKernel = std::unique_ptr<Kernel> (*)(const abi::KernelRequest& request, const MakeContext& context);
 
-// The last column of the kernel table.
-inline constexpr bool kInPlace = true;
-
-struct KernelEntry {
-  const char* op;  // null: `make` knows which ops it has
-  MakeKernel make;
-  bool in_place = false;  // writes outputs into inputs (abi::KernelRequest::aliases); other kernels never do
-
-  bool has(std::string_view name) const { return op == nullptr || op == name; }
-};
+using KernelEntry = abi::KernelEntry<MakeKernel>;
+using abi::kInPlace;
 
 // One instruction set: everything that is compiled once per set (namespace gabbro::cpu::<name>), behind function
 // pointers.

@@ -9,8 +9,8 @@
 
 #include "backends/common/dequantized.h"
 #include "backends/common/request.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/launch_names.h"
-#include "backends/gpu/op_table.h"
 #include "backends/gpu/pack.h"
 #include "backends/gpu/wait.h"
 
@@ -311,7 +311,7 @@ std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& wanted)
   const std::lock_guard lock(making_);
   const MakeContext context(context_.get(), module_, api::wave_size(context_.get()), chip_, tuning_, index_faults_);
   const bool in_place = abi::has_any_alias(request);
-  for (const OpEntry& entry : op_table()) {
+  for (const KernelEntry& entry : kernel_table()) {
     if (!entry.has(request.op) || entry.in_place != in_place) continue;
     if (auto kernel = entry.make(request, context)) {
       kernel->launch_name = keep_name(kernel->implementation);

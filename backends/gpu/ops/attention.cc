@@ -8,7 +8,7 @@
 #include "backends/common/attention_request.h"
 #include "backends/common/request.h"
 #include "backends/gpu/clusters.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/kv_views.h"
 #include "kernels/attention/kv_cache.h"
 

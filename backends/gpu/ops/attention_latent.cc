@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "backends/common/attention_request.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/kv_views.h"
 
 namespace gabbro::gpu {

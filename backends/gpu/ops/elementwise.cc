@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 #include "kernels/elementwise/op_list.h"

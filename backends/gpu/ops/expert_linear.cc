@@ -5,7 +5,7 @@
 #include "backends/common/dequantized.h"
 #include "backends/common/expert_request.h"
 #include "backends/common/request.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/expert_batch.h"
 #include "backends/gpu/ops/weights.h"
 #include "kernels/linear/expert_linear.h"

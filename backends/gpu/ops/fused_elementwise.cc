@@ -10,7 +10,7 @@
 
 #include "backends/common/elementwise_steps.h"
 #include "backends/gpu/code_cache.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/strided.h"
 #include "kernels/elementwise/fused_elementwise.h"
 #include "kernels/elementwise/op_list.h"
@@ -84,8 +84,9 @@ std::string expression(const abi::ElementwiseStep& step, const std::vector<DType
 // Whether there is a kernel of the op alone, so a function in kernels/elementwise/elementwise.h for these types.
 bool is_known(const abi::ElementwiseStep& step, const std::vector<DType>& operands, const MakeContext& context) {
   const abi::StepRequest request(step.op.c_str(), operands, step.dtype, 1);
-  return std::ranges::any_of(
-      op_table(), [&](const OpEntry& entry) { return entry.has(step.op) && entry.make(request, context) != nullptr; });
+  return std::ranges::any_of(kernel_table(), [&](const KernelEntry& entry) {
+    return entry.has(step.op) && entry.make(request, context) != nullptr;
+  });
 }
 
 // Elements of a pack.

@@ -1,6 +1,6 @@
 // `gather`, `resolve_index`, `scatter`, and `iota`.
 #include "kernels/index/index.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 

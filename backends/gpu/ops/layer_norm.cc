@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 #include "kernels/rows/layer_norm.h"

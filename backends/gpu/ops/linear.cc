@@ -12,7 +12,7 @@
 #include "backends/common/dequantized.h"
 #include "backends/common/linear_request.h"
 #include "backends/common/request.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/library_matrix.h"
 #include "backends/gpu/ops/linear_batch.h"
 #include "backends/gpu/ops/weights.h"

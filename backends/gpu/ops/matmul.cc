@@ -2,7 +2,7 @@
 // `matmul_fused`, and `linear` of many tokens where x and the weights are of one of these.
 #include <fmt/format.h>
 
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/library_matmul.h"
 #include "backends/gpu/ops/strided.h"
 #include "backends/gpu/ops/weights.h"

@@ -2,7 +2,7 @@
 #include "kernels/elementwise/random.h"
 
 #include "backends/common/random_request.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/strided.h"
 
 namespace gabbro::gpu {

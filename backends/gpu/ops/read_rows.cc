@@ -3,7 +3,7 @@
 
 #include "backends/common/dequantized.h"
 #include "backends/common/request.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/pack.h"
 #include "kernels/rows/read_rows.h"
 

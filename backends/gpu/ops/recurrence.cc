@@ -1,7 +1,7 @@
 // `causal_conv`, `selective_scan` and `gated_delta_rule`.
 #include "kernels/recurrent/recurrence.h"
 #include "backends/common/recurrence_request.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 
 namespace gabbro::gpu {
 namespace {

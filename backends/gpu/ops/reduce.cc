@@ -1,6 +1,6 @@
 // Reductions over the last axis.
 #include "kernels/rows/reduce.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 #include "src/base/round_up.h"

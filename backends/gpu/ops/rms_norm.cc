@@ -2,7 +2,7 @@
 #include "kernels/rows/rms_norm.h"
 
 #include "backends/common/request.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/layer_norm.h"
 
 namespace gabbro::gpu {

@@ -2,7 +2,7 @@
 #include "kernels/sampling/sampling.h"
 
 #include "backends/common/sampling_request.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 
 namespace gabbro::gpu {
 namespace {

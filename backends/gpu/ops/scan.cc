@@ -2,7 +2,7 @@
 #include "kernels/rows/scan.h"
 
 #include "backends/common/primitives.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "backends/common/request.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 
 namespace gabbro::gpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "backends/common/sort_request.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/strided.h"
 
 namespace gabbro::gpu {

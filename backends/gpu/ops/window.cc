@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "backends/common/window_request.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/conv_bias.h"
 #include "backends/gpu/ops/gemm_conv.h"
 #include "backends/gpu/ops/row_kernels.h"

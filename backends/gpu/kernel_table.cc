@@ -1,10 +1,10 @@
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 
 namespace gabbro::gpu {
 namespace {
 
 // clang-format off
-constexpr OpEntry kOps[] = {
+constexpr KernelEntry kKernels[] = {
     {"elementwise", make_elementwise},
     {"where", make_where},
     {"clamp", make_clamp},
@@ -80,6 +80,6 @@ constexpr OpEntry kOps[] = {
 
 }  // namespace
 
-std::span<const OpEntry> op_table() { return kOps; }
+std::span<const KernelEntry> kernel_table() { return kKernels; }
 
 }  // namespace gabbro::gpu

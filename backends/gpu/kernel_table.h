@@ -3,25 +3,17 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 
+#include "backends/common/kernel_table.h"
 #include "backends/gpu/kernel.h"
 
 namespace gabbro::gpu {
 
-// For the last column of the table.
-inline constexpr bool kInPlace = true;
+// Rows without an op are of elementwise ops, which kernels/elementwise/op_list.h lists.
+using KernelEntry = abi::KernelEntry<MakeKernel>;
+using abi::kInPlace;
 
-struct OpEntry {
-  const char* op;  // null: `make` knows which ops it has (kernels/elementwise/op_list.h)
-  MakeKernel make;
-  bool in_place = false;  // writes outputs into inputs (abi::KernelRequest::aliases); other kernels never do
-
-  bool has(std::string_view name) const { return op == nullptr || op == name; }
-};
-
-// The first row that takes a request wins.
-std::span<const OpEntry> op_table();
+std::span<const KernelEntry> kernel_table();
 
 // ops/linear.cc
 std::unique_ptr<Kernel> make_linear(const abi::KernelRequest& request, const MakeContext& context);
