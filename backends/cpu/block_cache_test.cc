@@ -11,7 +11,7 @@ constexpr size_t kPage = BlockCache::kHugePage;
 
 void* block(size_t pages) { return std::aligned_alloc(kPage, pages * kPage); }
 
-TEST(BlockCache, gives_out_again_what_was_put_there) {
+TEST(BlockCache, GivesOutAgainWhatWasPutThere) {
   BlockCache kept;
   EXPECT_EQ(kept.take(kPage), nullptr);
   void *one = block(1), *two = block(2), *other = block(1);
@@ -29,7 +29,7 @@ TEST(BlockCache, gives_out_again_what_was_put_there) {
   std::free(other);
 }
 
-TEST(BlockCache, keeps_no_more_than_it_says) {
+TEST(BlockCache, KeepsNoMoreThanItSays) {
   BlockCache kept;
   kept.put(block(17), 17 * kPage);
   EXPECT_EQ(kept.bytes(), 0u) << "too large";

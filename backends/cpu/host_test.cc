@@ -29,13 +29,13 @@ class HostTest : public ::testing::Test {
   std::filesystem::path root_;
 };
 
-TEST_F(HostTest, names_the_processor) {
+TEST_F(HostTest, NamesTheProcessor) {
   EXPECT_EQ(host().processor_name(), "CPU");
   write("/proc/cpuinfo", "processor\t: 0\nmodel name\t:  Some CPU: fast \nmodel\t: 17\n");
   EXPECT_EQ(host().processor_name(), "Some CPU: fast");
 }
 
-TEST_F(HostTest, counts_cores_not_threads) {
+TEST_F(HostTest, CountsCoresNotThreads) {
   EXPECT_EQ(host().cores({0, 1, 5}), 3) << "without topology each processor counts";
   for (const int processor : {0, 1}) siblings(processor, "0-1");
   for (const int processor : {2, 3}) siblings(processor, "2-3");
@@ -45,7 +45,7 @@ TEST_F(HostTest, counts_cores_not_threads) {
   EXPECT_EQ(host().cores({}), 1);
 }
 
-TEST_F(HostTest, quota_limits_cores) {
+TEST_F(HostTest, QuotaLimitsCores) {
   write("/proc/self/cgroup", "0::/outer/inner\n");
   write("/sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n");
   EXPECT_EQ(host().cores({0, 1, 2, 3}), 4);
@@ -55,7 +55,7 @@ TEST_F(HostTest, quota_limits_cores) {
   EXPECT_EQ(host().cores({0, 1, 2, 3}), 1);
 }
 
-TEST_F(HostTest, quota_of_version_1) {
+TEST_F(HostTest, QuotaOfVersion1) {
   write("/proc/self/cgroup", "4:cpu,cpuacct:/box\nnonsense\n");
   write("/sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_quota_us", "-1\n");
   write("/sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us", "100000\n");
@@ -64,7 +64,7 @@ TEST_F(HostTest, quota_of_version_1) {
   EXPECT_EQ(host().cores({0, 1, 2, 3}), 3);
 }
 
-TEST_F(HostTest, memory_is_the_smaller_of_machine_and_cgroup) {
+TEST_F(HostTest, MemoryIsTheSmallerOfMachineAndCgroup) {
   EXPECT_EQ(host().memory().total, 16000u * 1024);
   EXPECT_EQ(host().memory().free, 9000u * 1024);
   write("/proc/self/cgroup", "0::/box\n");
@@ -78,7 +78,7 @@ TEST_F(HostTest, memory_is_the_smaller_of_machine_and_cgroup) {
   EXPECT_EQ(host().memory().free, 0u);
 }
 
-TEST_F(HostTest, memory_of_version_1) {
+TEST_F(HostTest, MemoryOfVersion1) {
   write("/proc/self/cgroup", "9:memory:/\n");
   write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
   EXPECT_EQ(host().memory().total, 16000u * 1024);
@@ -87,7 +87,7 @@ TEST_F(HostTest, memory_of_version_1) {
   EXPECT_EQ(host().memory().free, 1500000u);
 }
 
-TEST(AllowedProcessors, are_at_least_this_one) { EXPECT_FALSE(allowed_processors().empty()); }
+TEST(AllowedProcessors, AreAtLeastThisOne) { EXPECT_FALSE(allowed_processors().empty()); }
 
 }  // namespace
 }  // namespace gabbro::cpu

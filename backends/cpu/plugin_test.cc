@@ -37,13 +37,13 @@ class Opened {
   abi::Device* device_ = nullptr;
 };
 
-TEST(Plugin, is_of_this_version) {
+TEST(Plugin, IsOfThisVersion) {
   EXPECT_EQ(backend().abi_version, abi::kVersion);
   EXPECT_STREQ(backend().name, "cpu");
   EXPECT_EQ(backend().device_count(), 1);
 }
 
-TEST(Plugin, knows_its_device) {
+TEST(Plugin, KnowsItsDevice) {
   abi::DeviceFacts facts;
   ASSERT_EQ(backend().device_facts(0, &facts).code, abi::StatusCode::kOk);
   EXPECT_TRUE(facts.usable) << facts.reason;
@@ -66,7 +66,7 @@ TEST(Plugin, knows_its_device) {
 }
 
 // The library reads GABBRO_CPU at each call; a separate test process would see the same.
-TEST(Plugin, obeys_the_forced_instruction_set) {
+TEST(Plugin, ObeysTheForcedInstructionSet) {
   const char* before = std::getenv("GABBRO_CPU");
   const std::string saved = before == nullptr ? "" : before;
   abi::DeviceFacts facts;
@@ -100,7 +100,7 @@ TEST(Plugin, obeys_the_forced_instruction_set) {
   }
 }
 
-TEST(Plugin, refuses_bad_options) {
+TEST(Plugin, RefusesBadOptions) {
   abi::Device* device = nullptr;
   for (const int32_t threads : {-1, 100000}) {
     const abi::DeviceOptions options{.threads = threads};
@@ -109,7 +109,7 @@ TEST(Plugin, refuses_bad_options) {
   EXPECT_EQ(backend().open(7, nullptr, &device).code, abi::StatusCode::kFailed);
 }
 
-TEST(Plugin, allocates_aligned_memory_or_says_that_there_is_none) {
+TEST(Plugin, AllocatesAlignedMemoryOrSaysThatThereIsNone) {
   const Opened device(1);
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{100}, size_t{5} << 20}) {
     void* pointer = nullptr;
@@ -127,7 +127,7 @@ TEST(Plugin, allocates_aligned_memory_or_says_that_there_is_none) {
   }
 }
 
-TEST(Plugin, does_not_give_out_more_memory_than_there_is) {
+TEST(Plugin, DoesNotGiveOutMoreMemoryThanThereIs) {
   const Opened device(1);
   abi::DeviceFacts facts;
   ASSERT_EQ(backend().device_facts(0, &facts).code, abi::StatusCode::kOk);
@@ -139,7 +139,7 @@ TEST(Plugin, does_not_give_out_more_memory_than_there_is) {
   for (void* pointer : pointers) backend().free(device, nullptr, pointer);
 }
 
-TEST(Plugin, counts_its_memory) {
+TEST(Plugin, CountsItsMemory) {
   const Opened device(1);
   const auto facts = [&](abi::MemoryKind kind) {
     abi::PoolFacts now;
@@ -169,7 +169,7 @@ TEST(Plugin, counts_its_memory) {
   EXPECT_EQ(facts(abi::MemoryKind::kPinned).reserved, 0u);
 }
 
-TEST(Plugin, copies_and_streams) {
+TEST(Plugin, CopiesAndStreams) {
   const Opened device(1);
   abi::Stream* stream = nullptr;
   ASSERT_EQ(backend().create_stream(device, &stream).code, abi::StatusCode::kOk);
@@ -190,7 +190,7 @@ TEST(Plugin, copies_and_streams) {
   backend().destroy_stream(device, stream);
 }
 
-TEST(Plugin, does_not_know_every_op) {
+TEST(Plugin, DoesNotKnowEveryOp) {
   const Opened device(1);
   abi::TensorView view{.shape = {4}, .strides = {1}, .rank = 1, .dtype = DType::f32, .layout = abi::Layout::kStrided};
   const abi::KernelRequest request{
@@ -241,7 +241,7 @@ class Chain {
   std::vector<abi::Launch> list_;
 };
 
-TEST(Plugin, executes_launches_in_their_order) {
+TEST(Plugin, ExecutesLaunchesInTheirOrder) {
   for (const int32_t threads : {0, 1, 2, 3}) {
     const Opened device(threads);
     Chain chain(device, 20000, 1000);
@@ -252,7 +252,7 @@ TEST(Plugin, executes_launches_in_their_order) {
   }
 }
 
-TEST(Plugin, stops_when_canceled) {
+TEST(Plugin, StopsWhenCanceled) {
   const Opened device(2);
   Chain chain(device, 1 << 18, 20000);
   std::atomic<bool> cancel{false};
@@ -270,7 +270,7 @@ TEST(Plugin, stops_when_canceled) {
   EXPECT_EQ(chain.execute(&cancel).code, abi::StatusCode::kCanceled);
 }
 
-TEST(Plugin, packs_what_its_instruction_set_arranges) {
+TEST(Plugin, PacksWhatItsInstructionSetArranges) {
   const Opened device(2);
   EXPECT_EQ(backend().packed_bytes(device, DType::i64, 16, 32), 0u);
   const uint64_t row = 0;
@@ -287,7 +287,7 @@ TEST(Plugin, packs_what_its_instruction_set_arranges) {
   EXPECT_EQ(backend().pack(device, nullptr, &all, matrix.data(), target).code, abi::StatusCode::kOk);
 }
 
-TEST(Plugin, packs_a_matrix_by_parts) {
+TEST(Plugin, PacksAMatrixByParts) {
   constexpr int64_t kRows = 150, kColumns = 512;
   const Opened device(2);
   for (const DType dtype : {DType::q4_0, DType::q4_k, DType::q8_0, DType::nvfp4}) {

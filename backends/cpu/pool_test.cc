@@ -20,7 +20,7 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-TEST(ThreadPool, runs_the_task_once_on_each_worker) {
+TEST(ThreadPool, RunsTheTaskOnceOnEachWorker) {
   for (const int workers : {1, 2, 3, 7}) {
     ThreadPool pool(workers, 2);
     EXPECT_EQ(pool.workers(), workers);
@@ -35,9 +35,9 @@ TEST(ThreadPool, runs_the_task_once_on_each_worker) {
   }
 }
 
-TEST(ThreadPool, has_a_worker_at_least) { EXPECT_EQ(ThreadPool(0, 1).workers(), 1); }
+TEST(ThreadPool, HasAWorkerAtLeast) { EXPECT_EQ(ThreadPool(0, 1).workers(), 1); }
 
-TEST(ThreadPool, alone_the_caller_is_the_whole_team) {
+TEST(ThreadPool, AloneTheCallerIsTheWholeTeam) {
   ThreadPool pool(3, 2);
   std::vector<int> items;
   for (int launch = 0; launch < 3; ++launch) {
@@ -54,7 +54,7 @@ TEST(ThreadPool, alone_the_caller_is_the_whole_team) {
 }
 
 // Writes of one worker before a barrier are read by all after it.
-TEST(Barrier, orders_the_work_of_all) {
+TEST(Barrier, OrdersTheWorkOfAll) {
   constexpr int kRounds = 2000;
   for (const int workers : {1, 2, 3}) {
     ThreadPool pool(workers, 2);
@@ -73,7 +73,7 @@ TEST(Barrier, orders_the_work_of_all) {
 }
 
 // Each item is done exactly once, by its own worker or by one that helps: here worker 0 is slow, so the others must.
-TEST(StreamFor, does_each_item_once_and_helps_the_slow) {
+TEST(StreamFor, DoesEachItemOnceAndHelpsTheSlow) {
   for (const int workers : {1, 2, 3}) {
     ThreadPool pool(workers, 2);
     for (const int64_t items : {0, 1, 2, 5, 17, 200}) {
@@ -100,7 +100,7 @@ TEST(StreamFor, does_each_item_once_and_helps_the_slow) {
 }
 
 // Each item of each loop is done exactly once, with several loops between two barriers and odd counts and grains.
-TEST(ParallelFor, does_each_item_once) {
+TEST(ParallelFor, DoesEachItemOnce) {
   for (const int workers : {1, 2, 3}) {
     ThreadPool pool(workers, 2);
     for (const int64_t items : {0, 1, 2, 15, 16, 17, 63, 1009}) {
@@ -126,7 +126,7 @@ TEST(ParallelFor, does_each_item_once) {
 
 // The counters of loops are used again every second barrier: phases of different kinds and lengths, over launches of an
 // even and an odd number of barriers, while memory is expected, of no, odd and large size.
-TEST(Barrier, loops_start_anew_after_it) {
+TEST(Barrier, LoopsStartAgainAfterIt) {
   constexpr int64_t kItems = 37;
   const std::vector<std::byte> weights(300001);
   for (const int workers : {1, 2, 3}) {
@@ -150,7 +150,7 @@ TEST(Barrier, loops_start_anew_after_it) {
   }
 }
 
-TEST(ThreadPool, callers_take_turns) {
+TEST(ThreadPool, CallersTakeTurns) {
   ThreadPool pool(2, 2);
   int64_t sum = 0;  // not atomic: worker 0 alone adds
   const auto call = [&] {
@@ -167,7 +167,7 @@ TEST(ThreadPool, callers_take_turns) {
 }
 
 // A launch that would take minutes ends within 100 ms of the request, and says so; the next one is not affected.
-TEST(Cancel, ends_a_long_launch) {
+TEST(Cancel, EndsALongLaunch) {
   ThreadPool pool(2, 2);
   std::atomic<bool> cancel{false};
   Clock::time_point requested;
@@ -192,7 +192,7 @@ TEST(Cancel, ends_a_long_launch) {
   EXPECT_TRUE(pool.run([](Worker&) {}));
 }
 
-TEST(Cancel, before_the_launch_is_seen_by_all) {
+TEST(Cancel, BeforeTheLaunchIsSeenByAll) {
   ThreadPool pool(3, 2);
   const std::atomic<bool> cancel{true};
   std::atomic<int> stopped{0};
@@ -201,7 +201,7 @@ TEST(Cancel, before_the_launch_is_seen_by_all) {
 }
 
 // Spins for a fifth of a millisecond after the last launch, then sleeps.
-TEST(ThreadPool, idle_costs_no_processor_time) {
+TEST(ThreadPool, IdleCostsNoProcessorTime) {
   ThreadPool pool(4, 4);
   pool.run([](Worker& worker) { worker.barrier(); });
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -211,7 +211,7 @@ TEST(ThreadPool, idle_costs_no_processor_time) {
 }
 
 // Twelve workers on two cores: 200 barriers must not cost a time slice each (12 workers · 200 · 4 ms would be 10 s).
-TEST(ThreadPool, many_more_workers_than_cores_do_not_collapse) {
+TEST(ThreadPool, ManyMoreWorkersThanCoresDoNotCollapse) {
   ThreadPool pool(12, 2);
   const Clock::time_point start = Clock::now();
   std::atomic<int64_t> sum{0};

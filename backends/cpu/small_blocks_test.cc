@@ -13,7 +13,7 @@ constexpr size_t kUnit = SmallBlocks::kUnit;
 void* block(size_t bytes) { return std::aligned_alloc(kUnit, bytes); }
 
 #if !defined(__SANITIZE_ADDRESS__)  // which keeps none
-TEST(SmallBlocks, gives_out_again_what_was_put_there) {
+TEST(SmallBlocks, GivesOutAgainWhatWasPutThere) {
   SmallBlocks kept;
   EXPECT_EQ(kept.take(kUnit), nullptr);
   void *one = block(kUnit), *two = block(2 * kUnit), *other = block(kUnit);
@@ -31,7 +31,7 @@ TEST(SmallBlocks, gives_out_again_what_was_put_there) {
 }
 #endif
 
-TEST(SmallBlocks, keeps_no_more_than_it_says) {
+TEST(SmallBlocks, KeepsNoMoreThanItSays) {
   SmallBlocks kept;
   for (size_t i = 0; i < 2 * SmallBlocks::kMost; ++i) kept.put(block(SmallBlocks::kLargest), SmallBlocks::kLargest);
   EXPECT_LE(kept.clear(), SmallBlocks::kMost * SmallBlocks::kLargest);

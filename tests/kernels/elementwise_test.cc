@@ -61,7 +61,7 @@ std::vector<cases::Binary> binary_cases() {
   return found;
 }
 
-TEST(Elementwise, unary) {
+TEST(Elementwise, Unary) {
   std::mt19937 generator(1);
   for (const cases::Unary& c : unary_cases()) {
     for (const View& view : view_cases()) {
@@ -81,7 +81,7 @@ TEST(Elementwise, unary) {
   }
 }
 
-TEST(Elementwise, unary_of_what_is_not_finite) {
+TEST(Elementwise, UnaryOfWhatIsNotFinite) {
   const std::vector<float> values = {kNan, kInfinity, -kInfinity, 0.0f, -0.0f, 1e30f, -1e30f, 1e-42f};
   for (const cases::Unary& c : unary_cases()) {
     SCOPED_TRACE(c.name);
@@ -108,7 +108,7 @@ TEST(Elementwise, unary_of_what_is_not_finite) {
 
 // As the Python array API standard has them.
 // The ends of the normal distribution; 0 times an infinity is NaN, as in PyTorch.
-TEST(Elementwise, gelu_far_out) {
+TEST(Elementwise, GeluFarOut) {
   const std::vector<std::pair<float, float>> values = {{kNan, kNan},       {kInfinity, kInfinity},
                                                        {-kInfinity, kNan}, {1e30f, 1e30f},
                                                        {100, 100},         {-100, 0},
@@ -134,7 +134,7 @@ TEST(Elementwise, gelu_far_out) {
   }
 }
 
-TEST(Elementwise, zeros_have_their_signs) {
+TEST(Elementwise, ZerosHaveTheirSigns) {
   struct Zero {
     const char* op;
     float a, b;
@@ -161,7 +161,7 @@ TEST(Elementwise, zeros_have_their_signs) {
 }
 
 // The first input takes each view, the second is contiguous, or one number for all.
-TEST(Elementwise, binary) {
+TEST(Elementwise, Binary) {
   std::mt19937 generator(2);
   std::uniform_real_distribution<float> uniform(0.5f, 3);
   for (const cases::Binary& c : binary_cases()) {
@@ -191,7 +191,7 @@ TEST(Elementwise, binary) {
   }
 }
 
-TEST(Elementwise, integers) {
+TEST(Elementwise, Integers) {
   constexpr int32_t kLow = std::numeric_limits<int32_t>::min();
   constexpr int32_t kHigh = std::numeric_limits<int32_t>::max();
   struct Example {
@@ -326,7 +326,7 @@ void set_value(Tensor& t, DType dtype, int64_t i, double value) {
 }
 
 // Small whole numbers go from any dtype to any other and stay unchanged.
-TEST(Cast, small_numbers_between_all_dtypes) {
+TEST(Cast, SmallNumbersBetweenAllDtypes) {
   for (const DType from : kPlain) {
     for (const DType to : kPlain) {
       SCOPED_TRACE(std::string(dtype_name(from)) + " to " + std::string(dtype_name(to)));
@@ -344,7 +344,7 @@ TEST(Cast, small_numbers_between_all_dtypes) {
   }
 }
 
-TEST(Cast, edges) {
+TEST(Cast, Edges) {
   struct Example {
     DType from, to;
     double value, result;
@@ -402,14 +402,14 @@ void check_moves(DType dtype) {
   }
 }
 
-TEST(Elementwise, copy_and_where_of_each_size) {
+TEST(Elementwise, CopyAndWhereOfEachSize) {
   check_moves<uint8_t>(DType::u8);
   check_moves<uint16_t>(DType::bf16);
   check_moves<uint32_t>(DType::i32);
   check_moves<uint64_t>(DType::f64);
 }
 
-TEST(Elementwise, refuses_what_it_cannot_do) {
+TEST(Elementwise, RefusesWhatItCannotDo) {
   Tensor f(DType::f32, {4});
   Tensor g(DType::f32, {5});
   Tensor h(DType::f64, {4});

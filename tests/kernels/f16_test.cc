@@ -68,7 +68,7 @@ constexpr Reduction kReductions[] = {
 };
 
 // Rows of neighbors, rows side by side, and rows with gaps between their elements.
-TEST(HalfPrecision, reduce) {
+TEST(HalfPrecision, Reduce) {
   std::mt19937 generator(1);
   for (const DType dtype : {DType::f16, DType::bf16}) {
     for (const auto& [rows, columns] : {std::tuple<int64_t, int64_t>{3, 0},
@@ -129,7 +129,7 @@ void put(Tensor& x, int64_t index, float value) {
 
 // NaN and infinities at any index of a row, next to other values: of many rows of zeros the first has a NaN and the
 // others an infinity, and all have the other infinity after it.
-TEST(HalfPrecision, reduce_nan_and_infinities) {
+TEST(HalfPrecision, ReduceNanAndInfinities) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     for (const int64_t count : {3, 40, 401}) {
       for (const bool across : {false, true}) {
@@ -165,7 +165,7 @@ TEST(HalfPrecision, reduce_nan_and_infinities) {
   }
 }
 
-TEST(HalfPrecision, softmax) {
+TEST(HalfPrecision, Softmax) {
   std::mt19937 generator(2);
   for (const DType dtype : {DType::f16, DType::bf16}) {
     for (const int64_t columns : kColumns) {
@@ -241,7 +241,7 @@ std::vector<double> normalized(const std::vector<double>& x, int64_t columns, bo
   return y;
 }
 
-TEST(HalfPrecision, norms_of_rows) {
+TEST(HalfPrecision, NormsOfRows) {
   std::mt19937 generator(3);
   for (const DType dtype : {DType::f16, DType::bf16}) {
     for (const int64_t columns : kColumns) {
@@ -276,7 +276,7 @@ TEST(HalfPrecision, norms_of_rows) {
   }
 }
 
-TEST(HalfPrecision, norms_of_channels) {
+TEST(HalfPrecision, NormsOfChannels) {
   std::mt19937 generator(4);
   for (const DType dtype : {DType::f16, DType::bf16}) {
     for (const int64_t inner : {1, 7, 65, 272}) {
@@ -330,7 +330,7 @@ TEST(HalfPrecision, norms_of_channels) {
 }
 
 // Every number of 16 bits, and NaN: its negative is itself with the other sign.
-TEST(HalfPrecision, are_kept_to_the_bit) {
+TEST(HalfPrecision, AreKeptToTheBit) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
     Tensor x(dtype, {65536}), y(dtype, {65536});
     for (int64_t i = 0; i < 65536; ++i) x.at<uint16_t>(i) = static_cast<uint16_t>(i);
@@ -349,7 +349,7 @@ TEST(HalfPrecision, are_kept_to_the_bit) {
 }
 
 // Rounding to nearest even: f32 values near the middle of two f16 or bf16 values, and on it.
-TEST(HalfPrecision, are_rounded_to_the_nearest) {
+TEST(HalfPrecision, AreRoundedToTheNearest) {
   std::vector<float> values = {65504, 65519.996f, 65520,    3.3961e38f, -3.4e38f, 1e-45f,
                                6e-8f, 2.98e-8f,   INFINITY, -INFINITY,  0,        -0.0f};
   std::mt19937 generator(5);

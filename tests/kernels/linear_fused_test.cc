@@ -131,7 +131,7 @@ class Fused {
   Tensor residual_{DType::f32, {case_.tokens, case_.rows[0]}};
 };
 
-TEST(LinearFused, equals_its_definition) {
+TEST(LinearFused, EqualsItsDefinition) {
   std::mt19937 generator(11);
   const std::vector<Case> cases = {
       {3, 64, {33}, 1, true, true},           {9, 32, {17, 5, 40}, 0, true, false},
@@ -155,7 +155,7 @@ TEST(LinearFused, equals_its_definition) {
 }
 
 // One shape of each epilogue.
-TEST(LinearFused, of_each_epilogue) {
+TEST(LinearFused, OfEachEpilogue) {
   std::mt19937 generator(15);
   for (const Case& c : std::vector<Case>{{1, 520, {9}, 1, true, true}, {9, 64, {70, 70}, 2, true, false}}) {
     Fused fused(c, generator);
@@ -163,7 +163,7 @@ TEST(LinearFused, of_each_epilogue) {
   }
 }
 
-TEST(LinearFused, takes_weights_of_two_dtypes) {
+TEST(LinearFused, TakesWeightsOfTwoDtypes) {
   std::mt19937 generator(13);
   for (const int64_t tokens : {1, 6, 17, 40, 100}) {
     for (const int64_t epilogue : {0, 2}) {
@@ -177,7 +177,7 @@ TEST(LinearFused, takes_weights_of_two_dtypes) {
 }
 
 // Activations beyond the range of f16, with and without a norm that makes them small.
-TEST(LinearFused, takes_activations_of_any_size) {
+TEST(LinearFused, TakesActivationsOfAnySize) {
   std::mt19937 generator(12);
   for (const float size : {1e-30f, 1e-6f, 1e6f, 1e18f}) {
     for (const bool norm : {false, true}) {

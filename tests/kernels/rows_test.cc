@@ -13,7 +13,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kColumns[] = {1, 2, 15, 16, 17, 63, 64, 65, 127, 576, 1009, 5000};
 
-TEST(RmsNorm, equals_its_definition) {
+TEST(RmsNorm, EqualsItsDefinition) {
   std::mt19937 generator(1);
   for (const int64_t columns : kColumns) {
     for (const int64_t rows : {0, 1, 3}) {
@@ -42,7 +42,7 @@ TEST(RmsNorm, equals_its_definition) {
   }
 }
 
-TEST(Softmax, equals_its_definition) {
+TEST(Softmax, EqualsItsDefinition) {
   std::mt19937 generator(2);
   for (const int64_t columns : kColumns) {
     Tensor x(DType::f32, {3, columns});
@@ -66,7 +66,7 @@ TEST(Softmax, equals_its_definition) {
   }
 }
 
-TEST(Softmax, of_what_is_not_finite) {
+TEST(Softmax, OfWhatIsNotFinite) {
   for_each_target([&](const Target& target) {
     Tensor x(DType::f32, {3, 2});
     const float values[] = {-kInfinity, -kInfinity, kNan, 1, -kInfinity, 5};
@@ -78,7 +78,7 @@ TEST(Softmax, of_what_is_not_finite) {
 }
 
 // As docs say: last axis only, the rest in any layout.
-TEST(Reduce, equals_its_definition) {
+TEST(Reduce, EqualsItsDefinition) {
   std::mt19937 generator(3);
   // Few long rows, the longest of them reduced in parts, and many short ones.
   for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{3, 0},
@@ -133,7 +133,7 @@ TEST(Reduce, equals_its_definition) {
   }
 }
 
-TEST(Reduce, nan_and_integers) {
+TEST(Reduce, NanAndIntegers) {
   for_each_target([&](const Target& target) {
     Tensor index(DType::i32, {1, 1});
     for (const int64_t count : {40, 400}) {
@@ -173,7 +173,7 @@ TEST(Reduce, nan_and_integers) {
   });
 }
 
-TEST(Gather, rows_by_index) {
+TEST(Gather, RowsByIndex) {
   Tensor x(DType::f32, {5, 3, 2}, {7, 2, 1}, 1, 40);
   std::mt19937 generator(4);
   x.random(generator);
@@ -192,7 +192,7 @@ TEST(Gather, rows_by_index) {
   for_each_target([&](const Target& target) { EXPECT_FALSE(target.takes({"gather", {&nothing, &one}, {&y}, {}})); });
 }
 
-TEST(Scatter, rows_by_index) {
+TEST(Scatter, RowsByIndex) {
   Tensor indices(DType::i32, {5});
   const int32_t wanted[] = {3, 1, 3, -1, 9};
   std::copy_n(wanted, 5, indices.data<int32_t>());
@@ -210,7 +210,7 @@ TEST(Scatter, rows_by_index) {
   });
 }
 
-TEST(Iota, counts) {
+TEST(Iota, Counts) {
   for_each_target([&](const Target& target) {
     Tensor i(DType::i32, {9001});
     target.run({"iota", {}, {&i}, {integer("start", -5), integer("step", 3)}});
@@ -224,7 +224,7 @@ TEST(Iota, counts) {
   });
 }
 
-TEST(Concat, along_each_axis) {
+TEST(Concat, AlongEachAxis) {
   std::mt19937 generator(5);
   for (const int64_t axis : {0, 1, 2}) {
     std::vector<Tensor> parts;
@@ -269,7 +269,7 @@ struct MatmulCase {
 
 void check_matmul(const std::vector<MatmulCase>& cases);
 
-TEST(Matmul, equals_its_definition) {
+TEST(Matmul, EqualsItsDefinition) {
   check_matmul({
       {{1, 1}, {1, 1}, {1, 1}},
       {{13, 17}, {17, 33}, {13, 33}},
@@ -301,7 +301,7 @@ TEST(Matmul, equals_its_definition) {
 }
 
 // Blocks split the depth, and the last one of each adds the partial results.
-TEST(Matmul, few_vectors_in_splits) {
+TEST(Matmul, FewVectorsInSplits) {
   check_matmul({{{1, 300}, {300, 520}, {1, 520}}, {{3, 700}, {700, 130}, {3, 130}}});
 }
 
@@ -365,7 +365,7 @@ void check_matmul(const std::vector<MatmulCase>& cases) {
   }
 }
 
-TEST(Rows, refuse_what_they_cannot_do) {
+TEST(Rows, RefuseWhatTheyCannotDo) {
   Tensor f(DType::f32, {4, 6});
   Tensor gaps(DType::f32, {4, 6}, {12, 2}, 0, 48);
   Tensor w(DType::f32, {6});

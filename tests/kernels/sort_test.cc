@@ -59,7 +59,7 @@ void check(DType dtype, const Case& c, bool descending, float spread) {
   });
 }
 
-TEST(Sort, is_the_stable_one) {
+TEST(Sort, IsTheStableOne) {
   for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{1, 1},
                                       {5, 2},
                                       {300, 7},
@@ -81,11 +81,11 @@ TEST(Sort, is_the_stable_one) {
 }
 
 // One shape of each kernel.
-TEST(Sort, of_one_block_and_of_several) {
+TEST(Sort, OfOneBlockAndOfSeveral) {
   for (const int64_t columns : {7, 65, 2049}) check<float>(DType::f32, {2, columns, 0}, true, 1);
 }
 
-TEST(Topk, is_the_beginning_of_the_sorted_row) {
+TEST(Topk, IsTheBeginningOfTheSortedRow) {
   for (const Case& c : {Case{1, 1, 1}, Case{3, 9, 2}, Case{40, 64, 8}, Case{2, 1000, 1}, Case{1, 2048, 40},
                         Case{2, 2049, 2}, Case{1, 9000, 1024}, Case{1, 9000, 1500}, Case{2, 30011, 50}}) {
     for (const bool descending : {false, true}) check<float>(DType::f32, c, descending, 1);

@@ -312,7 +312,7 @@ class ElementwisePrimitive(Recipe, unittest.TestCase):
         program = self.folder / "kernel_tests"
         self.builds.link("tests/kernel_test", self.builds.compile(sources, "kernel_test"), lambda path: False, program)
         environment = {**os.environ, "GABBRO_DEVICE": device, "GABBRO_PLUGIN_PATH": str(plugins)}
-        self.assertIn("[  PASSED  ] 2 tests", run([program, "--gtest_filter=Elementwise.unary*"], env=environment))
+        self.assertIn("[  PASSED  ] 2 tests", run([program, "--gtest_filter=Elementwise.Unary*"], env=environment))
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ void expect_near(const Numbers& actual, const Numbers& expected, const std::stri
     EXPECT_NEAR(actual[i], expected[i], std::fabs(expected[i]) * 0x1p-18) << what << ", element " << i;
 }
 
-TEST(SpecialPoints, activations) {
+TEST(SpecialPoints, Activations) {
   const Tensor x = upload(Shape{4}, {0.0f, -0.0f, 1e-3f, -30.0f});
   const float tail = 9.3576229e-14f;  // e^-30
   expect_near(gradient([](const Tensor& v) { return elu(v); }, x), {1, 1, 1, tail}, "elu");
@@ -58,7 +58,7 @@ TEST(SpecialPoints, activations) {
               {0.25f, 0.25f, 1, 0.25f}, "prelu");
 }
 
-TEST(SpecialPoints, statistics_and_norms_of_equal_and_zero_rows) {
+TEST(SpecialPoints, StatisticsAndNormsOfEqualAndZeroRows) {
   const Tensor x = upload(Shape{2, 3}, {0.1f, 0.1f, 0.1f, 0, 0, 0});
   for (const double correction : {0.0, 1.0}) {
     const Unary deviation = [&](const Tensor& v) { return gabbro::std(v, 1, correction); };
@@ -73,7 +73,7 @@ TEST(SpecialPoints, statistics_and_norms_of_equal_and_zero_rows) {
   expect_near(gradient([&](const Tensor& v) { return cosine_similarity(v, other); }, zeros), {6e7f, 8e7f}, "cosine");
 }
 
-TEST(SpecialPoints, functions_of_two) {
+TEST(SpecialPoints, FunctionsOfTwo) {
   const Tensor zero = upload(Shape{1}, {0}), nan = upload(Shape{1}, {NAN});
   for (const bool second : {false, true}) {
     const auto of = [&](Tensor (*f)(const Tensor&, const Tensor&), const Tensor& rest) -> Unary {
@@ -87,7 +87,7 @@ TEST(SpecialPoints, functions_of_two) {
   }
 }
 
-TEST(SpecialPoints, second_derivatives_of_prod_with_zeros) {
+TEST(SpecialPoints, SecondDerivativesOfProdWithZeros) {
   const Unary product = [](const Tensor& v) { return prod(v, 1); };
   const Tensor x = upload(Shape{4, 3}, {2, 3, 4, 0, 3, 4, 0, 0, 4, 0, 0, 0});
   expect_near(gradient(product, x), {12, 8, 6, 12, 0, 0, 0, 0, 0, 0, 0, 0}, "once");

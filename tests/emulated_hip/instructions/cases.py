@@ -24,7 +24,7 @@ _LINEAR = ("linear_batch", "linear_decode_q", "linear_decode_plain", "linear_sma
            "linear_tiled", "convert_f16")
 _ATTENTION = ("attention_decode", "attention_decode_matrix", "attention_tiled", "attention_types", "rope_kv")
 CASES = [
-    Case("matmul, splits", "kernel_test", ("Matmul.few_vectors_in_splits",), ("matmul_vec",),
+    Case("matmul, splits", "kernel_test", ("Matmul.FewVectorsInSplits",), ("matmul_vec",),
          r"matmul_vec_across \d+x[2-9]"),
     conformance("matmul", ("matmul_f16_33_64_64_17",), ("matmul_vec", "convert_f16"), "^matmul_"),
     conformance("linear, decode", ("linear_q4_0_1x33x96", "linear_q8_0_1x33x96", "linear_f16_1x33x96"), _LINEAR,
@@ -34,7 +34,7 @@ CASES = [
     conformance("linear, batch in splits", ("linear_q4_0_9x70x288", "linear_f16_31x70x288"), _LINEAR,
                 r"^linear_.*_batch_\d+ \d+x1x[2-9]"),
     conformance("linear, prefill", ("linear_q4_0_100x65x32", "linear_f16_100x65x32"), _LINEAR, "^linear_"),
-    Case("linear, fused", "kernel_test", ("LinearFused.of_each_epilogue",), _LINEAR, "^linear_"),
+    Case("linear, fused", "kernel_test", ("LinearFused.OfEachEpilogue",), _LINEAR, "^linear_"),
     conformance("attention, decode in splits", ("attention_T_1_H_8_G_2_D_64_P_64_start_200_window_0_softcap_0_i8",),
                 _ATTENTION, r"^attention_i8_128 \d+x\d+x2", peeks=True),
     conformance("attention, matrix decode in splits",
@@ -47,7 +47,7 @@ CASES = [
                  "attention_T_65_H_3_G_1_D_128_P_16_start_130_window_0_softcap_20_f16",
                  "attention_dense_f16_1x2_1_70x33_D_80", "attention_dense_f16_1x2_2_33x65_D_64_causal"),
                 (*_ATTENTION, "attention_dense"), "^attention_"),
-    Case("sort", "kernel_test", ("Sort.of_one_block_and_of_several",), ("sort",), "^sort|^merge"),
+    Case("sort", "kernel_test", ("Sort.OfOneBlockAndOfSeveral",), ("sort",), "^sort|^merge"),
     conformance("scan", ("cumsum_f32_2_4501", "cumsum_i32_3_68"), ("scan",), "scan|cumsum"),
     conformance("top-k", ("topk_bf16_37x17_k_5", "topk_i32_3x2048_k_100"), ("sort", "softmax_topk"), "sort|topk"),
     conformance("rows", ("softmax_3x17", "softmax_1x576", "rms_norm_1x576", "layer_norm_f32_9x128"),

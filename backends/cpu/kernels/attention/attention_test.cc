@@ -173,20 +173,20 @@ void check(const Case& c) {
   });
 }
 
-TEST(Attention, one_token_at_odd_lengths) {
+TEST(Attention, OneTokenAtOddLengths) {
   for (const int32_t position : {0, 1, 14, 15, 16, 17, 63, 64, 65, 127, 1008}) {
     SCOPED_TRACE(position);
     check({.heads = 9, .kv_heads = 3, .dim = 64, .page = 16, .positions = {{position}}});
   }
 }
 
-TEST(Attention, long_contexts_are_split_and_merged) {
+TEST(Attention, LongContextsAreSplitAndMerged) {
   check({.heads = 2, .kv_heads = 1, .dim = 64, .page = 64, .positions = {{2500}}});
   check({.heads = 3, .kv_heads = 3, .dim = 32, .page = 32, .positions = {run_of(1500, 3)}, .window = 1100});
   check({.heads = 2, .kv_heads = 1, .dim = 48, .page = 16, .positions = {{5}, {1300}}});
 }
 
-TEST(Attention, prompts) {
+TEST(Attention, Prompts) {
   check({.heads = 9, .kv_heads = 3, .dim = 64, .page = 16, .positions = {run_of(0, 67)}});
   check({.heads = 9, .kv_heads = 3, .dim = 64, .page = 64, .positions = {run_of(100, 65)}});
   check({.heads = 4, .kv_heads = 4, .dim = 128, .page = 256, .positions = {run_of(31, 33)}});
@@ -194,7 +194,7 @@ TEST(Attention, prompts) {
   check({.heads = 70, .kv_heads = 1, .dim = 16, .page = 16, .positions = {run_of(0, 5)}});
 }
 
-TEST(Attention, head_sizes_that_are_not_whole_vectors) {
+TEST(Attention, HeadSizesThatAreNotWholeVectors) {
   for (const int64_t dim : {1, 7, 17, 80, 100}) {
     SCOPED_TRACE(dim);
     check({.heads = 2, .kv_heads = 1, .dim = dim, .page = 16, .positions = {run_of(20, 13)}});
@@ -202,7 +202,7 @@ TEST(Attention, head_sizes_that_are_not_whole_vectors) {
   }
 }
 
-TEST(Attention, window_and_softcap) {
+TEST(Attention, WindowAndSoftcap) {
   for (const int64_t window : {1, 5, 16, 50}) {
     SCOPED_TRACE(window);
     check({.heads = 4, .kv_heads = 2, .dim = 32, .page = 16, .positions = {run_of(0, 90)}, .window = window});
@@ -211,7 +211,7 @@ TEST(Attention, window_and_softcap) {
   check({.heads = 4, .kv_heads = 2, .dim = 32, .page = 16, .positions = {run_of(9, 30)}, .softcap = 1.5});
 }
 
-TEST(Attention, caches_of_each_type) {
+TEST(Attention, CachesOfEachType) {
   for (const DType type : kCacheTypes) {
     SCOPED_TRACE(dtype_name(type));
     check({.heads = 9, .kv_heads = 3, .dim = 64, .page = 16, .positions = {{77}}, .type = type});
@@ -225,14 +225,14 @@ TEST(Attention, caches_of_each_type) {
   }
 }
 
-TEST(Attention, sequences_mixed_in_one_step) {
+TEST(Attention, SequencesMixedInOneStep) {
   const std::vector<std::vector<int32_t>> positions = {{40}, run_of(0, 20), {7, 3, 3, 9}, {}, {130}};
   check({.heads = 6, .kv_heads = 2, .dim = 64, .page = 32, .positions = positions});
   check({.heads = 6, .kv_heads = 2, .dim = 64, .page = 32, .positions = positions, .shuffled = true});
 }
 
 // Tokens that belong to no sequence, as padding does, give zeros; page numbers outside do no harm.
-TEST(Attention, padding_and_bad_pages) {
+TEST(Attention, PaddingAndBadPages) {
   for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {
     Tensor q(DType::f32, {4, 2, 16});
     Tensor k(DType::f16, {2, 1, 16, 16});
@@ -255,9 +255,9 @@ TEST(Attention, padding_and_bad_pages) {
 }
 
 // No keys, no queries: an empty step is nothing to do.
-TEST(Attention, empty_step) { check({.heads = 2, .kv_heads = 1, .dim = 64, .page = 16, .positions = {{}}}); }
+TEST(Attention, EmptyStep) { check({.heads = 2, .kv_heads = 1, .dim = 64, .page = 16, .positions = {{}}}); }
 
-TEST(Attention, refuses_what_it_cannot_do) {
+TEST(Attention, RefusesWhatItCannotDo) {
   const IsaTable& isa = *isa_tables().back();
   const auto made = [&](Shape q_shape, Shape k_shape, Shape v_shape, DType cache = DType::f16) {
     Tensor q(DType::f32, q_shape);

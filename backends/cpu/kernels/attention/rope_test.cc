@@ -57,7 +57,7 @@ Tensor ids_of(const std::vector<int32_t>& values) {
 // Sine and cosine are within 2 ulp of 1, the products and their sum add two roundings; inputs are below 2.
 constexpr double kRopeTolerance = 2 * 2 * 4 * kEpsilon;
 
-TEST(Rope, all_positions_and_shapes) {
+TEST(Rope, AllPositionsAndShapes) {
   std::mt19937 generator(5);
   const std::vector<int32_t> positions = {0, 1, 2, 511, 8191, 131071, 999999, 5000000, 17, 3, 1000000007};
   struct Form {
@@ -114,7 +114,7 @@ double stored_tolerance(DType type, double x, std::span<const float> group) {
 }
 
 // Writing, then reading back through the page table: the rounded value where the token is, nothing anywhere else.
-TEST(KvWrite, puts_each_token_in_its_place) {
+TEST(KvWrite, PutsEachTokenInItsPlace) {
   std::mt19937 generator(6);
   std::vector<CacheCase> cases = {{DType::f16, 1, 37, 32}, {DType::f32, 1, 37, 32}, {DType::bf16, 2, 19, 16}};
   for (const DType type : kCacheTypes) {
@@ -173,7 +173,7 @@ TEST(KvWrite, puts_each_token_in_its_place) {
 }
 
 // The fused op does what its three parts do.
-TEST(RopeKvWrite, equals_rope_and_two_writes) {
+TEST(RopeKvWrite, EqualsRopeAndTwoWrites) {
   std::mt19937 generator(8);
   for (const DType type : kCacheTypes) {
     SCOPED_TRACE(dtype_name(type));
@@ -230,7 +230,7 @@ TEST(RopeKvWrite, equals_rope_and_two_writes) {
   }
 }
 
-TEST(KvWrite, of_nan_and_infinity) {
+TEST(KvWrite, OfNanAndInfinity) {
   for (const DType type : {DType::i8, DType::u8}) {
     SCOPED_TRACE(dtype_name(type));
     for_each_isa([&](const IsaTable& isa, ThreadPool& pool) {

@@ -128,13 +128,13 @@ void expect_sums_of_taps(const std::vector<DepthwiseCase>& cases, const std::str
   }
 }
 
-TEST(DepthwiseConv, is_the_sum_of_its_taps) {
+TEST(DepthwiseConv, IsTheSumOfItsTaps) {
   expect_sums_of_taps(depthwise_cases(), "conv depthwise");
   expect_sums_of_taps(small_cases(), "conv depthwise small");
 }
 
 // Rows are copied by vectors that reach into what follows.
-TEST(DepthwiseConv, what_an_output_does_not_see_does_not_reach_it) {
+TEST(DepthwiseConv, WhatAnOutputDoesNotSeeDoesNotReachIt) {
   const DepthwiseCase c{
       .in = {9, 23}, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 3};
   DepthwiseCase strided = c, narrow = c;
@@ -158,7 +158,7 @@ TEST(DepthwiseConv, what_an_output_does_not_see_does_not_reach_it) {
 }
 
 // Shapes without a kernel here are still convolved.
-TEST(DepthwiseConv, leaves_other_shapes_to_products) {
+TEST(DepthwiseConv, LeavesOtherShapesToProducts) {
   const DepthwiseCase long_rows{
       .in = {1, 1000}, .kernel = {1, 9}, .stride = {1, 1}, .padding = {0, 4}, .dilation = {1, 1}};
   const DepthwiseCase far_taps{

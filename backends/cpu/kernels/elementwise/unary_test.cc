@@ -74,7 +74,7 @@ std::vector<float> arguments() {
   return values;
 }
 
-TEST(Functions, are_within_a_few_units_of_the_last_place) {
+TEST(Functions, AreWithinAFewUnitsOfTheLastPlace) {
   const std::vector<float> values = arguments();
   Tensor x(DType::f32, {static_cast<int64_t>(values.size())}), y(DType::f32, {x.count()}),
       two(DType::f32, {x.count()}, {0}, 0, 1);
@@ -101,7 +101,7 @@ TEST(Functions, are_within_a_few_units_of_the_last_place) {
 }
 
 // The relative error where Φ is small, for which 1 + erf(x / √2) would leave nothing.
-TEST(Gelu, is_close_where_it_is_small) {
+TEST(Gelu, IsCloseWhereItIsSmall) {
   std::vector<double> expected;
   std::vector<float> values;
   for (float x = -9.99f; x < 9.99f; x += 0x1.01p-9f) values.push_back(x);
@@ -118,7 +118,7 @@ TEST(Gelu, is_close_where_it_is_small) {
   });
 }
 
-TEST(Gelu, is_close_where_it_is_small_in_f64) {
+TEST(Gelu, IsCloseWhereItIsSmallInF64) {
   std::vector<double> values;
   std::vector<long double> expected;
   for (double x = -37.3; x < 9; x += 0x1.01p-4) values.push_back(x);
@@ -162,12 +162,12 @@ void check_f16(DType dtype) {
     });
   });
 }
-TEST(Gelu, of_f16_and_bf16) {
+TEST(Gelu, OfF16AndBf16) {
   check_f16<Half>(DType::f16);
   check_f16<BFloat>(DType::bf16);
 }
 
-TEST(Gelu, ends) {
+TEST(Gelu, Ends) {
   const std::vector<std::pair<float, float>> examples = {{NAN, NAN},
                                                          {INFINITY, INFINITY},
                                                          {-INFINITY, NAN},

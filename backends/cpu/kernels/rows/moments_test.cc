@@ -23,7 +23,7 @@ float element(int64_t i, int64_t count, std::mt19937& random) {
   return static_cast<float>(10000 + ramp + std::normal_distribution<double>()(random));
 }
 
-TEST(Moments, far_from_zero) {
+TEST(Moments, FarFromZero) {
   for (const Form& form : kForms) {
     std::mt19937 random(7);
     Tensor x(DType::f32, {form.images, form.channels, form.inner});
@@ -52,7 +52,7 @@ TEST(Moments, far_from_zero) {
   }
 }
 
-TEST(Moments, of_equal_elements_is_exact) {
+TEST(Moments, OfEqualElementsIsExact) {
   for (const Form& form : kForms) {
     Tensor x(DType::f32, {form.images, form.channels, form.inner});
     Tensor mean(DType::f32, {form.channels}), variance(DType::f32, {form.channels});
