@@ -38,8 +38,8 @@ bool read_conv_transpose(const KernelRequest& request, ConvRequest& conv);
 // conv_weight_gradient: x, dy [N, O, out...] to the gradient of the weights of the conv of x that gave y. No bias.
 bool read_conv_weight_gradient(const KernelRequest& request, ConvRequest& conv);
 
-// conv_nhwc: x [N, H, W, C], weight [O, kernel..., C], then bias f32 [O], shift [N, O] and residual [N, out..., O] as
-// far as they are there, to [N, out..., O]. The window's first axis has the length 1.
+// conv_nhwc: x [N, H, W, C], weight [O, kernel..., C], then optional bias f32 [O], shift [N, O] and residual
+// [N, out..., O], to [N, out..., O]. The window's first axis has the length 1.
 struct ConvNhwcRequest {
   Window window;
   int64_t images = 0;

@@ -31,7 +31,7 @@ struct ConvShare {
   GPU_FUNCTION static i32 first_output() { return static_cast<i32>(wave_index()) / kAlongPixels * kOutputs; }
 };
 
-// Brings steps into the block's memory, one after the other. A thread has the same 8 channels of kRows pixels and of
+// Brings steps into the block's memory in sequence. A thread has the same 8 channels of kRows pixels and of
 // kRows rows of weights.
 class ConvSteps {
  public:

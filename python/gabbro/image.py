@@ -139,7 +139,7 @@ class Pipeline:
         eta : float
             New noise in each step; None: the sampler's.
         generator : int, or an object with ``initial_seed()``
-            Another name of `seed`, for example a ``torch.Generator``, of which only the seed counts.
+            Another name of `seed`, for example a ``torch.Generator``; only its seed counts.
         seed : int
             Picture i has seed + i; None: random.
         output_type : str

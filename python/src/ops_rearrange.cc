@@ -42,7 +42,7 @@ Tensor padded(const Tensor& x, nb::handle widths, const std::string& mode, nb::h
   return pad(x, pad_widths(widths), pad_mode(mode), number_argument("pad", constant_values));
 }
 
-// Another tensor of the same elements where the op has nothing to do, so that the result is no leaf.
+// Another tensor of the same elements where the op has nothing to do, so that the result is a computed tensor.
 Tensor as_result(const Tensor& x, const Tensor& y) { return &y.state() == &x.state() ? record(kIdentity, {x}) : y; }
 
 Tensor rolled(const Tensor& x, const Integers& shift, const std::optional<Integers>& axis) {

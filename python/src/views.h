@@ -28,8 +28,8 @@ bool are_relatives(const Tensor& a, const Tensor& b);
 // a relative is a leaf that requires a gradient.
 void write_to_relatives(const char* op, Tensor& place, const Tensor& value, bool as_data = false);
 
-// The elements of `value` for a computed tensor that had those of `before`. Gradients pass on to `before` if it was
-// written as data; else they are 0 there.
+// The elements of `value` for a computed tensor that had the elements of `before`. Gradients pass on to `before` if it
+// was written as data; else they are 0 there.
 Tensor with_history_of(const Tensor& before, const Tensor& value, bool passes);
 
 // While it lives, a trace runs: its writes are taken back at the end.

@@ -49,7 +49,7 @@ def test_a_pipeline_of_pictures_is_trained(tmp_path, monkeypatch):
     import tokenizer
     import train
 
-    # Small networks: the file formats and the loops are those of the real ones.
+    # Small networks: the file formats and the loops stay the same.
     monkeypatch.setitem(networks.UNET, "channels", (8, 16))
     monkeypatch.setitem(networks.UNET, "heads", (1, 2))
     monkeypatch.setitem(networks.UNET, "groups", 4)

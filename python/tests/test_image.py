@@ -1,4 +1,4 @@
-"""gabbro.image: pictures equal diffusers' and those of the command line; arguments, callbacks, cancellation."""
+"""gabbro.image: pictures equal diffusers' and the command line's; arguments, callbacks, cancellation."""
 
 import shutil
 import struct
@@ -111,7 +111,7 @@ def test_steps_are_reported(pipe):
         pipe("a", num_inference_steps=3, callback_on_step_end=fails, output_type="np", **SIZE)
 
 
-def test_a_call_is_cancelled(pipe):
+def test_a_call_is_canceled(pipe):
     steps = []
 
     def stops(caller, step, *_):

@@ -45,7 +45,7 @@ class DecodeStep {
 
   // Plans by result, of weights that stay on the device; traced when they are first wanted.
   std::array<std::optional<Compiled>, kDecodeResults> run;
-  // With layers on several devices, those of all stages but the last: the hidden states [S, C] for the next one.
+  // With layers on several devices, the plans of all stages but the last: the hidden states [S, C] for the next one.
   std::vector<Compiled> run_stages;
   const sampling::RowInputs& row_inputs() const { return row_inputs_; }
   // The parameters of the next step, to be filled before it. Returns whether it has edits.

@@ -29,8 +29,8 @@ void require_shape(const char* name, const Tensor& given, const Tensor& x, const
 
 }  // namespace
 
-// x [N, H, W, C], weight [O, kernel..., C], then those of bias [O], shift [N, O] and residual [N, out..., O] that the
-// attributes name. The sum is rounded once.
+// x [N, H, W, C], weight [O, kernel..., C], then bias [O], shift [N, O] and residual [N, out..., O] if the attributes
+// name them. The sum is rounded once.
 const Op kConvNhwc = {
     .name = "conv_nhwc",
     .infer =

@@ -19,8 +19,8 @@ bool is_pipeline_folder(const std::string& path);
 // folder. `model` itself if it is a path, or if there is no such pipeline.
 std::string find_pipeline(const std::string& model);
 
-// `model`: a path, or a name as above. Throws bad_input that names the file: not there, another pipeline than those that
-// are built (which the hint lists), a part that is missing or of another class.
+// `model`: a path, or a name as above. Throws bad_input that names the file: not there, another pipeline than those
+// that are built (which the hint lists), a part that is missing or of another class.
 PipelineFolder read_pipeline_folder(const std::string& model);
 
 // The weights of a part: the safetensors file or index that diffusers would take first, or model.gguf, which convert

@@ -75,7 +75,8 @@ TEST(Gradients, OfAFunctionDependOnWhatItCaptures) {
     EXPECT_FALSE(needs_gradient(value_and_grad(loss, std::span(&x, 1)).gradients[0]));
   }
   const Function alone = [](std::span<const Tensor> in) { return total(in[0] * in[0]); };
-  EXPECT_FALSE(needs_gradient(value_and_grad(alone, std::span(&w, 1)).gradients[0])) << "its only input is the argument";
+  EXPECT_FALSE(needs_gradient(value_and_grad(alone, std::span(&w, 1)).gradients[0]))
+      << "its only input is the argument";
 }
 
 TEST(Gradients, BadCallsAreRefused) {

@@ -301,9 +301,7 @@ TEST(Matmul, EqualsItsDefinition) {
 }
 
 // Blocks split the depth, and the last one of each adds the partial results.
-TEST(Matmul, FewVectorsInSplits) {
-  check_matmul({{{1, 300}, {300, 520}, {1, 520}}, {{3, 700}, {700, 130}, {3, 130}}});
-}
+TEST(Matmul, FewVectorsInSplits) { check_matmul({{{1, 300}, {300, 520}, {1, 520}}, {{3, 700}, {700, 130}, {3, 130}}}); }
 
 void check_matmul(const std::vector<MatmulCase>& cases) {
   std::mt19937 generator(6);

@@ -1,4 +1,4 @@
-// include/gabbro/image.h: the numbers are those of Pipeline, which other tests compare with diffusers.
+// include/gabbro/image.h: the numbers equal Pipeline's, which other tests compare with diffusers.
 #include "gabbro/image.h"
 
 #include "src/pictures/pipeline.h"

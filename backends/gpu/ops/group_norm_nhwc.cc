@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backends/common/request.h"
-#include "backends/gpu/op_table.h"
+#include "backends/gpu/kernel_table.h"
 #include "backends/gpu/ops/row_kernels.h"
 
 namespace gabbro::gpu {
