@@ -49,6 +49,14 @@ Handoff::~Handoff() {
   }
 }
 
+std::string Handoff::detour() const {
+  if (!copies_) return "";
+  const abi::PeerRoute route = to_->route_from(*from_);
+  if (route.direct) return "";
+  return fmt::format("copies from {} to {} go through the host's memory: {}", from_->facts().id, to_->facts().id,
+                     route.reason);
+}
+
 // The receiver's memory is freed in the order of its compute stream, which comes after the copies to it.
 void Handoff::reserve(Slot& slot, size_t bytes) {
   slot.filled = bytes;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "src/backend/stream.h"
@@ -21,6 +22,9 @@ class Handoff {
   Handoff& operator=(const Handoff&) = delete;
 
   static constexpr size_t kSlots = 2;
+
+  // Empty if copies go directly, or between backends; else a line that says why not. The first call of a pair tests it.
+  std::string detour() const;
 
   // Enqueues copies of contiguous tensors, after the work of the giver's compute stream, whose later work may write the
   // tensors again; undefined ones stay so. Returns the slot, whose handover before the last one has been used().

@@ -21,6 +21,25 @@ class ManyGpus(TestCase):
             self.assertEqual(two["token_ids"], one["token_ids"], model)
             self.assertEqual(two["device"], "sim:0+sim:1")
 
+    def test_several_prompts_and_drafts(self):
+        prompts = self.file("prompts.txt", "Hello there\nAnother prompt that is longer\na third one\n")
+        options = ["--prompts", prompts, "--raw", "--temperature", "0", "-n", "4", "--json", "--ctx", "128"]
+
+        def tokens_on(*device):
+            document = json.loads(self.succeeds("run", TINY_F16, *options, *device, environment=SIM).out)
+            return [result["token_ids"] for result in document["results"]]
+
+        self.assertEqual(tokens_on("--devices", "sim:0,sim:1"), tokens_on("--device", "sim:0"))
+        drafted = self.tokens(TINY_F16, "--devices", "sim:0,sim:1", "--draft", TINY_Q4_0)
+        self.assertGreater(drafted["drafted_tokens"], 0)
+        self.assertEqual(drafted["token_ids"], self.tokens(TINY_F16, "--device", "sim:0")["token_ids"])
+
+    def test_a_detour_of_the_copies_is_noted(self):
+        result = self.succeeds("run", TINY_F16, *COMMON, "--devices", "sim:0,sim:1",
+                               environment={**SIM, "GABBRO_SIM_FAIL": "unreachable:1"})
+        self.assertIn(b"note: copies from sim:0 to sim:1 go through the host's memory: sim: the devices do not reach "
+                      b"each other's memory", result.err)
+
     def test_a_worker_process_gets_the_devices(self):
         one = self.tokens(TINY_F16, "--device", "sim:0")
         two = self.tokens(TINY_F16, "--devices", "2,0", "--device", "sim", "--tensor-split", "1,2",

@@ -138,6 +138,13 @@ bool StagedPass::chooses_tokens() const {
   return std::ranges::all_of(loaded_.stages, has_own_memory);
 }
 
+void StagedPass::start(ModelFacts& facts) {
+  for (const std::unique_ptr<Handoff>& handoff : handoffs_) {
+    const std::string detour = handoff->detour();
+    if (!detour.empty()) facts.device_note += (facts.device_note.empty() ? "" : "; ") + detour;
+  }
+}
+
 std::unique_ptr<ModelPass> StagedPass::traced(const LayerTrace& /*trace*/) const {
   throw bad_input("a model that is split over devices has no outputs of single layers");
 }

@@ -22,6 +22,8 @@ class StagedPass final : public ModelPass {
   std::vector<Tensor> decode(DecodeStep& step, DecodeResult result, const std::atomic<bool>* cancel) override;
   bool chooses_tokens() const override;
   std::unique_ptr<ModelPass> traced(const LayerTrace& trace) const override;
+  // Tests how the devices reach each other, and notes who does not.
+  void start(ModelFacts& facts) override;
 
  private:
   // A part of a step on its way through the stages.
