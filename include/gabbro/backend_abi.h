@@ -239,8 +239,8 @@ struct Backend {
   // again (copy_to_device), or is filled (copy_to_host), on return.
   Status (*copy_to_device)(Device* device, Stream* stream, void* target, const void* host, size_t bytes);
   Status (*copy_to_host)(Device* device, Stream* stream, void* host, const void* source, size_t bytes);
-  // Optional (all null: no memory is pinned). Pinned memory of the host, which copies read and write directly;
-  // `free_host` only once no copy uses it.
+  // Optional (all null: no memory is pinned). Pinned memory of the host, which copies of all devices of a backend
+  // read and write directly; `free_host` only once no copy uses it.
   Status (*allocate_host)(Device* device, size_t bytes, void** pointer);
   void (*free_host)(Device* device, void* pointer);
   bool (*is_pinned)(Device* device, const void* host);

@@ -15,6 +15,8 @@ EngineSpec a_spec() {
   EngineSpec spec{.path = "/models/a model.gguf", .cache_folder = "/cache", .cache_bytes = 9, .deterministic = true};
   spec.options = {.device = "rocm:1", .threads = 3, .context = 8192, .sequences = 8, .kv_type = DType::q8_0};
   spec.options.memory = kFreeMemory;
+  spec.options.devices = {"rocm:1", "rocm:0"};
+  spec.options.shares = {3, 0.5};
   spec.options.adapters = {{.path = "lora", .scale = 0.5f}, {.path = "", .scale = -1}};
   spec.draft = {.path = "draft.gguf", .tokens = 4, .lookup = true};
   return spec;
@@ -84,6 +86,8 @@ TEST(Messages, ComeBackAsTheyWere) {
   const auto spec = std::get<Load>(*decoded(encode(Load{a_spec()}))).spec;
   EXPECT_EQ(spec.options.kv_type, DType::q8_0);
   EXPECT_EQ(spec.options.memory, kFreeMemory);
+  EXPECT_EQ(spec.options.devices, a_spec().options.devices);
+  EXPECT_EQ(spec.options.shares, a_spec().options.shares);
   EXPECT_EQ(spec.options.adapters[1].scale, -1);
   EXPECT_TRUE(spec.deterministic && spec.draft.lookup && !spec.draft.no_lookup);
   const auto request = std::get<Add>(*decoded(encode(Add{3, a_request()}))).request;
