@@ -291,8 +291,8 @@ class Sampling : public Kernel {
 
  private:
   size_t row_scratch() const {
-    const size_t bytes = static_cast<size_t>(sampling_.columns) * (sizeof(Candidate) + sizeof(float));
-    return kBins * sizeof(double) + (bytes + 63) / 64 * 64;
+    const size_t of_a_row = static_cast<size_t>(sampling_.columns) * (sizeof(Candidate) + sizeof(float));
+    return kBins * sizeof(double) + (of_a_row + 63) / 64 * 64;
   }
 
   static const abi::SamplingSettings& settings(const abi::Launch& launch, int64_t row) {
