@@ -1,4 +1,6 @@
 // `image`: pictures from a text.
+#include <unistd.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -110,6 +112,17 @@ constexpr const char* kMadeByModel =
     "Iptc4xmpExt:DigitalSourceType=\"http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia\"/>"
     "</rdf:RDF></x:xmpmeta><?xpacket end=\"r\"?>";
 
+// Before minutes of work, and as an error of the arguments.
+void require_output_folder(const std::string& out) {
+  if (is_standard_output(out)) return;
+  const std::filesystem::path path(out), folder = path.has_parent_path() ? path.parent_path() : ".";
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw bad_input("{}: is a folder, not a file", out);
+  if (!std::filesystem::is_directory(folder, ignored))
+    throw bad_input("{}: there is no folder {}", out, folder.string());
+  if (::access(folder.c_str(), W_OK) != 0) throw bad_input("{}: its folder cannot be written to", out);
+}
+
 uint64_t random_seed() { return std::random_device()(); }
 
 int run(ImageArguments& o) {
@@ -117,6 +130,7 @@ int run(ImageArguments& o) {
   if (is_standard_output(o.out) && (o.common.json || o.count > 1))
     throw bad_input("{} --out {} both write standard output", o.common.json ? "--json and" : "several pictures and",
                     o.out);
+  require_output_folder(o.out);
   pictures::PipelineOptions options{.device = o.common.device,
                                     .threads = o.common.threads,
                                     .check_weights = o.common.check_weights,
@@ -190,7 +204,8 @@ void add_image(Command root) {
   command.number("--count", o->count, "Pictures to draw").range(1, 1 << 16);
   command
       .option("--sampler", o->sampler,
-              "euler, euler_a, heun, dpmpp_2m, dpmpp_2m_sde, dpmpp_sde, unipc, ddim, pndm, lcm")
+              "euler, euler_a, heun, dpmpp_2m, dpmpp_2m_sde, dpmpp_sde, unipc, ddim, pndm, lcm, lms, ddpm, "
+              "tcd")
       .placeholder("NAME")
       .default_text("the pipeline's")
       .alias("--sampling-method");

@@ -202,7 +202,7 @@ class Pipeline:
                 each = {"prompt": text, "negative_prompt": negative, "seed": first + len(results)}
                 result = self._pipeline.generate({**options, **each}, report, self._cancel)
                 if not result:
-                    raise Interrupted("cancelled")
+                    raise Interrupted("canceled")
                 results.append(result)
         return PipelineOutput(
             images=_images(results, output_type),

@@ -22,14 +22,14 @@ struct SchedulerClass {
 };
 constexpr SchedulerClass kClasses[] = {
     {"DDIMScheduler", "ddim", TimestepStyle::kDiscrete, Spacing::kLeading},
-    {"DDPMScheduler", nullptr, TimestepStyle::kDiscrete, Spacing::kLeading},
+    {"DDPMScheduler", "ddpm", TimestepStyle::kDiscrete, Spacing::kLeading},
     {"PNDMScheduler", "pndm", TimestepStyle::kDiscrete, Spacing::kLeading, false},
     {"LCMScheduler", "lcm", TimestepStyle::kConsistency, Spacing::kLeading},
-    {"TCDScheduler", nullptr, TimestepStyle::kConsistency, Spacing::kLeading},
+    {"TCDScheduler", "tcd", TimestepStyle::kConsistency, Spacing::kLeading},
     {"EulerDiscreteScheduler", "euler", TimestepStyle::kContinuous, Spacing::kLinspace},
     {"EulerAncestralDiscreteScheduler", "euler_a", TimestepStyle::kContinuous, Spacing::kLinspace},
     {"HeunDiscreteScheduler", "heun", TimestepStyle::kContinuous, Spacing::kLinspace},
-    {"LMSDiscreteScheduler", nullptr, TimestepStyle::kContinuous, Spacing::kLinspace},
+    {"LMSDiscreteScheduler", "lms", TimestepStyle::kContinuous, Spacing::kLinspace},
     {"KDPM2DiscreteScheduler", nullptr, TimestepStyle::kContinuous, Spacing::kLinspace},
     {"KDPM2AncestralDiscreteScheduler", nullptr, TimestepStyle::kContinuous, Spacing::kLinspace},
     {"DPMSolverSDEScheduler", "dpmpp_sde", TimestepStyle::kContinuous, Spacing::kLinspace},
@@ -103,6 +103,10 @@ void read_sampler_options(const JsonNode& config, SchedulerConfig& c) {
     if (const auto list = config.find("disable_corrector")) {
       for (const JsonNode& step : list->elements()) o.disable_corrector.push_back(step.integer(0, kMostTimesteps));
     }
+  }
+  if (c.class_name == "DDPMScheduler") {
+    constexpr std::pair<const char*, bool> kVariances[] = {{"fixed_small", true}};
+    choose(config, "variance_type", kVariances, true);
   }
   if (c.class_name == "PNDMScheduler" && !config.boolean_or("skip_prk_steps", false))
     throw bad_input("{}.skip_prk_steps: false is not supported", config.path());

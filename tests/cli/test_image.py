@@ -88,7 +88,7 @@ class Image(TestCase):
         self.fails(2, "image", PIPELINES / "sd15", "a", "-o", "-", *SMALL, "--json", says="--out -")
 
     def test_all_samplers_and_forms_of_prompts(self):
-        for sampler in "euler euler_a heun dpmpp_2m dpmpp_2m_sde dpmpp_sde unipc ddim pndm lcm".split():
+        for sampler in "euler euler_a heun dpmpp_2m dpmpp_2m_sde dpmpp_sde unipc ddim pndm lcm lms ddpm tcd".split():
             self.draw("--sampler", sampler)
         for weights in ("a1111", "comfyui", "none"):
             self.draw("--weights", weights, prompt="a (red:1.3) heart")
@@ -146,6 +146,11 @@ class Image(TestCase):
             with self.subTest(arguments=arguments):
                 self.fails(2, *draw, *arguments, says=says)
         self.fails(2, "image", model, "a", says="-o")
+        self.fails(2, "image", model, "a", "-o", self.folder / "missing" / "a.png", says="there is no folder")
+        self.fails(2, "image", model, "a", "-o", self.folder, says="is a folder")
+        if os.geteuid() != 0:
+            (self.folder / "locked").mkdir(mode=0o500)
+            self.fails(2, "image", model, "a", "-o", self.folder / "locked" / "a.png", says="cannot be written")
         self.fails(2, "image", model, "-o", out, says="PROMPT")
         self.fails(2, "image", self.folder / "missing", "a", "-o", out, says="missing")
         self.fails(2, "image", self.folder, "a", "-o", out, says="model_index.json")
@@ -200,7 +205,8 @@ class Image(TestCase):
         refused("Other", change(scheduler, _class_name="Other"))
         refused("beta_start", change(scheduler, beta_start="x"))
         refused("prediction_type", change(scheduler, prediction_type="flow"))
-        refused("TCDScheduler", change(scheduler, _class_name="TCDScheduler"))
+        refused("KDPM2DiscreteScheduler", change(scheduler, _class_name="KDPM2DiscreteScheduler"))
+        refused("variance_type", change(scheduler, _class_name="DDPMScheduler", variance_type="learned"))
         refused("unet/diffusion_pytorch_model.safetensors", cut("unet/diffusion_pytorch_model.safetensors", 1000))
         refused("vae/diffusion_pytorch_model.safetensors", cut("vae/diffusion_pytorch_model.safetensors", 5))
         refused("text_encoder", cut("text_encoder/model.safetensors", 0))

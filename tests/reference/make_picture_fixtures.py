@@ -50,6 +50,10 @@ SAMPLERS = {
     "dpmpp_2m_sde": ("DPMSolverMultistepScheduler", dict(algorithm_type="sde-dpmsolver++")),
     "unipc": ("UniPCMultistepScheduler", {}),
     "lcm": ("LCMScheduler", {}),
+    "lms": ("LMSDiscreteScheduler", {}),
+    "ddpm": ("DDPMScheduler", {}),  # the pipeline sets clip_sample to False
+    "tcd": ("TCDScheduler", {}),
+    "tcd_noise": ("TCDScheduler", {}, dict(eta=0.3)),
 }
 ZERO_SNR = dict(prediction_type="v_prediction", rescale_betas_zero_snr=True, timestep_spacing="trailing")
 # Name, seed, arguments of the UNet, of the text encoder and of the VAE, and the samplers.
@@ -187,14 +191,14 @@ def make(name, row):
     expected["vae.moments"] = vae.encode(expected["vae.picture"]).latent_dist.parameters
     for hook in hooks:
         hook.remove()
-    for sampler, (class_name, options) in row["samplers"].items():
+    for sampler, (class_name, options, *more) in row["samplers"].items():
         pipe = diffusers.StableDiffusionPipeline(
             vae=vae, text_encoder=text, tokenizer=tokenizer, unet=unet,
             scheduler=getattr(diffusers, class_name)(**BETAS, **options), safety_checker=None, feature_extractor=None,
             requires_safety_checker=False)
         pipe.set_progress_bar_config(disable=True)
         arguments = dict(prompt=PROMPT, negative_prompt=NEGATIVE, num_inference_steps=10, guidance_scale=7.5,
-                         height=8 * factor, width=12 * factor)
+                         height=8 * factor, width=12 * factor, **(more[0] if more else {}))
         run = lambda kind: pipe(generator=torch.Generator().manual_seed(0), output_type=kind, **arguments).images
         expected[f"{sampler}.latent"] = run("latent")[0]
         if "picture" not in expected:

@@ -38,6 +38,9 @@ std::span<const Sampler> samplers() {
       {"ddim", "DDIM", kDiscrete, 1, sample_ddim},
       {"pndm", "PLMS", kDiscrete, 1, sample_pndm},
       {"lcm", "LCM", kConsistency, 1, sample_lcm},
+      {"lms", "LMS", kContinuous, 1, sample_lms},
+      {"ddpm", "DDPM", kDiscrete, 1, sample_ddpm},
+      {"tcd", "TCD", kConsistency, 1, sample_tcd},
   };
   return kSamplers;
 }

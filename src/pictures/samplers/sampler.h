@@ -33,7 +33,8 @@ struct SamplerModel {
 };
 
 struct SamplerOptions {
-  // New noise a step, as a factor: Euler a, DPM++ SDE and 2M SDE have 1 by default, DDIM 0.
+  // New noise a step, as a factor: Euler a, DPM++ SDE and 2M SDE have 1 by default, DDIM and
+  // TCD 0.
   std::optional<double> eta{};
   // DPM++ 2M: first order in the last step, and second below three.
   bool lower_order_final = true, euler_at_final = false;
@@ -63,6 +64,9 @@ Latent sample_unipc(Latent x, const SamplerRun& run);
 Latent sample_ddim(Latent x, const SamplerRun& run);
 Latent sample_pndm(Latent x, const SamplerRun& run);
 Latent sample_lcm(Latent x, const SamplerRun& run);
+Latent sample_lms(Latent x, const SamplerRun& run);
+Latent sample_ddpm(Latent x, const SamplerRun& run);
+Latent sample_tcd(Latent x, const SamplerRun& run);
 
 struct Sampler {
   std::string_view name;   // "dpmpp_2m"
