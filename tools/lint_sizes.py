@@ -39,11 +39,6 @@ LONG_FILES = {
     "kernels/attention/attention_decode.h",
     "kernels/attention/attention_decode_matrix.cc",
     "kernels/linear/convert_f16.cc",
-    "python/gabbro/functions/creation.py",
-    "python/gabbro/functions/elementwise.py",
-    "python/gabbro/functions/random.py",
-    "python/gabbro/functions/reductions.py",
-    "python/gabbro/functions/shapes.py",
     "python/gabbro/serialization.py",
     "python/gabbro/standard_functions.py",
     "python/src/exchange.cc",
@@ -74,7 +69,7 @@ LONG_FUNCTIONS = {
 }
 TESTS = re.compile(r"^tests/|_test\.cc$")
 # The beginning of a line that does not begin a function at the top level.
-_OTHER = re.compile(r"[\s}#/]|(?:namespace|class|struct|enum|union|using|constexpr|inline constexpr|const|static const|extern \"C\" \{)\b")
+_OTHER = re.compile(r"[\s}#/\"]|(?:namespace|class|struct|enum|union|using|constexpr|inline constexpr|const|static const|extern \"C\" \{)\b")
 _NAME = re.compile(r"([\w~]+)\s*\(")
 
 

@@ -7,6 +7,7 @@ import pathlib
 from typing import Any
 
 import networks
+import text_encoder
 import numpy as np
 
 import gabbro as gb
@@ -36,7 +37,7 @@ def unet_config() -> dict[str, Any]:
         "act_fn": "silu",
         "attention_head_dim": list(networks.UNET["heads"]),  # diffusers' name for numbers of heads
         "block_out_channels": list(channels),
-        "cross_attention_dim": networks.TEXT["hidden_size"],
+        "cross_attention_dim": text_encoder.TEXT["hidden_size"],
         "down_block_types": down,
         "up_block_types": [name.replace("Down", "Up") for name in down[::-1]],
         "in_channels": networks.UNET["latent"],
@@ -77,10 +78,10 @@ def text_config(words: int) -> dict[str, Any]:
         "pad_token_id": words - 1,
         "hidden_act": "quick_gelu",
         "layer_norm_eps": 1e-5,
-        "max_position_embeddings": networks.TOKENS,
-        "projection_dim": networks.TEXT["hidden_size"],
+        "max_position_embeddings": text_encoder.TOKENS,
+        "projection_dim": text_encoder.TEXT["hidden_size"],
         "vocab_size": words,
-        **networks.TEXT,
+        **text_encoder.TEXT,
     }
 
 
@@ -104,7 +105,7 @@ def save(
     lines = "".join(f"{first} {second}\n" for first, second in merges)
     (path / "tokenizer" / "merges.txt").write_text("#version: 0.2\n" + lines, encoding="utf-8")
     special = {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>"}
-    tokenizer = {"tokenizer_class": "CLIPTokenizer", "model_max_length": networks.TOKENS, "pad_token": "<|endoftext|>"}
+    tokenizer = {"tokenizer_class": "CLIPTokenizer", "model_max_length": text_encoder.TOKENS, "pad_token": "<|endoftext|>"}
     write_json(path / "tokenizer" / "tokenizer_config.json", {**tokenizer, **special})
     index = {
         "_class_name": "StableDiffusionPipeline",

@@ -119,7 +119,7 @@ def loss_of_autoencoder(vae: networks.Autoencoder) -> Callable[..., gb.Tensor]:
     return loss
 
 
-def loss_of_unet(unet: networks.UNet, text: networks.TextEncoder) -> Callable[..., gb.Tensor]:
+def loss_of_unet(unet: networks.UNet, text: text_encoder.TextEncoder) -> Callable[..., gb.Tensor]:
     kept = np.cumprod(1 - np.linspace(0.00085**0.5, 0.012**0.5, TIMESTEPS) ** 2)
     tables = [gb.tensor(np.sqrt(x).astype(np.float32)) for x in (kept, 1 - kept)]  # [TIMESTEPS]
 
@@ -174,10 +174,10 @@ class Run:
             self.pictures, data = file["pictures"][: options.count], json.loads(str(file["data"]))
         self.texts = data["texts"][: options.count]
         self.vocabulary, self.merges = data["vocabulary"], data["merges"]
-        self.tokens = tokenizer.Tokenizer(self.vocabulary, self.merges, networks.TOKENS)
+        self.tokens = tokenizer.Tokenizer(self.vocabulary, self.merges, text_encoder.TOKENS)
         self.vae = networks.Autoencoder()
-        self.unet = networks.UNet(networks.TEXT["hidden_size"])
-        self.text = networks.TextEncoder(len(self.vocabulary))
+        self.unet = networks.UNet(text_encoder.TEXT["hidden_size"])
+        self.text = text_encoder.TextEncoder(len(self.vocabulary))
         self.colors = np.array([*tokenizer.COLORS.values()], np.float32) / 255
         for table in (
             self.text.text_model.embeddings.token_embedding,

@@ -46,13 +46,35 @@ GPU_FUNCTION inline RowVector<T> load_elements(const GroupNormNhwcArgs& a, const
   return vector;
 }
 
+// The last block of an image to come here puts its slices together, in their order.
+GPU_FUNCTION inline void merge_slices(const GroupNormNhwcArgs& a, i32 image, const FloatPair* partials) {
+  GPU_SHARED(u32, last, 1);
+  release_block();
+  if (thread_index() == 0) {
+    last[0] = atomic_increment(a.arrived + image) + 1 == static_cast<u32>(a.slices) ? 1 : 0;
+    acquire_for_block();
+  }
+  barrier();
+  if (last[0] == 0) return;
+  acquire();
+  if (thread_index() == 0) a.arrived[image] = 0;  // for the next launch
+  const i32 each = a.channels / a.groups;
+  for (i32 g = static_cast<i32>(thread_index()); g < a.groups; g += kNormThreads) {
+    Moments all;
+    for (i32 s = 0; s < a.slices; ++s) {
+      const FloatPair part = load_shared_result(partials + s * a.groups + g);
+      all.add({static_cast<float>(min_of(a.slice, a.places - s * a.slice)) * static_cast<float>(each), part.a, part.b});
+    }
+    a.groups_of_images[image * a.groups + g] = {all.mean, 1 / sqrt(all.squares / all.count + a.epsilon)};
+  }
+}
+
 template <class T>
 GPU_FUNCTION inline void group_norm_nhwc_moments(const GroupNormNhwcArgs& a) {
   constexpr i32 kElements = RowVector<T>::kElements, kMost = kMostNormChannels;
   static_assert(kNormThreads * kElements <= kMost);
   GPU_SHARED(float, means, kMost);
   GPU_SHARED(float, squares, kMost);
-  GPU_SHARED(u32, last, 1);
   const NormShare<T> share(a.channels);
   const i32 image = static_cast<i32>(block_index().y), slice = static_cast<i32>(block_index().x);
   const i32 begin = slice * a.slice, count = min_of(a.slice, a.places - begin);
@@ -95,23 +117,7 @@ GPU_FUNCTION inline void group_norm_nhwc_moments(const GroupNormNhwcArgs& a) {
     }
     partials[slice * a.groups + g] = {all.mean, all.squares};
   }
-  release_block();
-  if (thread_index() == 0) {
-    last[0] = atomic_increment(a.arrived + image) + 1 == static_cast<u32>(a.slices) ? 1 : 0;
-    acquire_for_block();
-  }
-  barrier();
-  if (last[0] == 0) return;
-  acquire();
-  if (thread_index() == 0) a.arrived[image] = 0;  // for the next launch
-  for (i32 g = static_cast<i32>(thread_index()); g < a.groups; g += kNormThreads) {
-    Moments all;
-    for (i32 s = 0; s < a.slices; ++s) {
-      const FloatPair part = load_shared_result(partials + s * a.groups + g);
-      all.add({static_cast<float>(min_of(a.slice, a.places - s * a.slice)) * static_cast<float>(each), part.a, part.b});
-    }
-    a.groups_of_images[image * a.groups + g] = {all.mean, 1 / sqrt(all.squares / all.count + a.epsilon)};
-  }
+  merge_slices(a, image, partials);
 }
 
 template <class T>

@@ -46,6 +46,7 @@ def test_a_pipeline_of_pictures_is_trained(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(folder))
     gb.set_device("cpu")
     import networks
+    import text_encoder
     import tokenizer
     import train
 
@@ -55,7 +56,7 @@ def test_a_pipeline_of_pictures_is_trained(tmp_path, monkeypatch):
     monkeypatch.setitem(networks.UNET, "groups", 4)
     monkeypatch.setitem(networks.VAE, "channels", (4, 4, 8, 8))
     monkeypatch.setitem(networks.VAE, "groups", 2)
-    monkeypatch.setitem(networks.TEXT, "num_hidden_layers", 1)
+    monkeypatch.setitem(text_encoder.TEXT, "num_hidden_layers", 1)
     texts = [{"emoji": "", "name": name, "keywords": ["sign"]} for name in ("red circle", "blue square", "flag: none")]
     vocabulary, merges = tokenizer.train(tokenizer.captions_for_vocabulary(texts))
     pictures = np.random.default_rng(0).integers(0, 255, (3, 32, 32, 4), np.uint8)

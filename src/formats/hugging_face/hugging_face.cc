@@ -90,6 +90,12 @@ Json read_json_object(const std::string& path) {
   return document;
 }
 
+// The names of the files with weights, for a folder, an index, or one of the files.
+std::set<std::string> weight_files(const std::string& path, bool is_folder) {
+  if (is_folder) return files_of_folder(path);
+  return path.ends_with(kIndexSuffix) ? files_of_index(path) : std::set{fs::path(path).filename().string()};
+}
+
 // The weights of a pipeline's part, under the names of the folder, as convert writes them. Returns none if there is no
 // such file.
 std::optional<gguf::File> part_in_gguf(const fs::path& folder) {
@@ -120,12 +126,8 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
   const bool is_folder = fs::is_directory(path, ignored);
   state->folder = is_folder ? fs::path(path) : fs::path(path).parent_path();
   if (fs::path(path).filename() == "adapter_model.safetensors") refuse_adapter_folder(or_dot(state->folder));
-  const bool is_index = !is_folder && path.ends_with(kIndexSuffix);
   state->gguf = is_folder ? part_in_gguf(path) : std::nullopt;
-  const std::set<std::string> names = state->gguf ? std::set<std::string>()
-                                      : is_folder ? files_of_folder(path)
-                                      : is_index  ? files_of_index(path)
-                                                  : std::set{fs::path(path).filename().string()};
+  const std::set<std::string> names = state->gguf ? std::set<std::string>() : weight_files(path, is_folder);
   for (const std::string& name : names) {
     const std::string file_path = (state->folder / name).string();
     if (names.size() > 1) require_part(state->folder, name, path);
@@ -152,7 +154,7 @@ std::shared_ptr<const Checkpoint::State> Checkpoint::State::of_hugging_face(cons
     if (prefix == std::string_view()) state->config = &document;
     state->fields.add(document, prefix);
   }
-  // GPTQ models of before 2024 have their configuration in another file.
+  // The configuration of GPTQ models from before 2024 is in another file.
   if (const char* name = "quantize_config.json"; file_exists(state->folder / name)) {
     state->fields.add(state->documents.emplace_back(read_json_object((state->folder / name).string())),
                       "quantization_config.");

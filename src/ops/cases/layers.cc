@@ -33,6 +33,22 @@ GradientCase layer_norm_over(const Shape& last) {
           })};
 }
 
+Entry group_norm_nhwc_entry() {
+  return {.name = "group_norm_nhwc",
+          .call =
+              [](const Inputs& x, const json& a) {
+                return group_norm_nhwc(x[0], a.at("groups"), x[1], x[2], kEpsilon, a.value("silu", false));
+              },
+          .gradients = {{"group_norm_nhwc",
+                         &kGroupNormNhwc,
+                         {{Shape{2, 3, 2, 4}}, {Shape{4}}, {Shape{4}}},
+                         one([](const Inputs& x) { return group_norm_nhwc(x[0], 2, x[1], x[2], kSmooth); })},
+                        {"group_norm_nhwc with silu",
+                         &kGroupNormNhwc,
+                         {{Shape{2, 3, 6}}, {Shape{6}}, {Shape{6}}},
+                         one([](const Inputs& x) { return group_norm_nhwc(x[0], 3, x[1], x[2], kSmooth, true); })}}};
+}
+
 void add_norms(std::vector<Entry>& entries) {
   entries.insert(
       entries.end(),
@@ -65,19 +81,7 @@ void add_norms(std::vector<Entry>& entries) {
                 {"group_norm without weight", &kGroupNorm, {{Shape{1, 6}}, {Shape{6}}}, one([](const Inputs& x) {
                    return group_norm(x[0], 3, {}, x[1], kSmooth);
                  })}}},
-          {.name = "group_norm_nhwc",
-           .call =
-               [](const Inputs& x, const json& a) {
-                 return group_norm_nhwc(x[0], a.at("groups"), x[1], x[2], kEpsilon, a.value("silu", false));
-               },
-           .gradients = {{"group_norm_nhwc",
-                          &kGroupNormNhwc,
-                          {{Shape{2, 3, 2, 4}}, {Shape{4}}, {Shape{4}}},
-                          one([](const Inputs& x) { return group_norm_nhwc(x[0], 2, x[1], x[2], kSmooth); })},
-                         {"group_norm_nhwc with silu",
-                          &kGroupNormNhwc,
-                          {{Shape{2, 3, 6}}, {Shape{6}}, {Shape{6}}},
-                          one([](const Inputs& x) { return group_norm_nhwc(x[0], 3, x[1], x[2], kSmooth, true); })}}},
+          group_norm_nhwc_entry(),
           {.name = "batch_norm",
            .call = [](const Inputs& x, const json&) { return batch_norm(x[0], batch_norm_of(x)); },
            .gradients = {{"batch_norm",
