@@ -19,7 +19,7 @@ from tree_files import tree_files  # noqa: E402
 CODE = {".h", ".cc", ".cu", ".hip", ".in"}
 HASH_COMMENTS = {".py", ".sh", ".cmake", ".txt", ""}
 PAGES = {".md"}
-FIXTURES = re.compile(r"^tests/(data/|fuzz/corpus/|.*/fixtures/)|^LICENSE$|/requirements\.txt$|array_api_skips\.txt$|\.json$")
+FIXTURES = re.compile(r"^models/[^/]+/[^/]+/|^tests/(data/|fuzz/corpus/|.*/fixtures/)|^LICENSE$|/requirements\.txt$|array_api_skips\.txt$|\.json$")
 # The linter, its test, and the glossary name the words that they refuse.
 NAMES_THE_WORDS = {"tools/lint_language.py", "tests/lint/lint_language_test.py"}
 JOURNAL = re.compile(r"^docs/journal/")

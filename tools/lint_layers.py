@@ -59,8 +59,8 @@ VENDOR_FILES = re.compile(r"^(backends/gpu/|tests/emulated_hip/|kernels/gpu/(hip
 
 CODE = {".h", ".cc", ".hip", ".cu"}
 TEXT = CODE | {".py", ".sh", ".md", ".cmake", ".txt", ".json", ".yml", ""}
-# Fixtures hold what other programs wrote.
-FIXTURES = re.compile(r"^tests/(data/|fuzz/corpus/|.*/fixtures/)|^LICENSE$")
+# Fixtures and models hold what other programs wrote.
+FIXTURES = re.compile(r"^models/[^/]+/[^/]+/|^tests/(data/|fuzz/corpus/|.*/fixtures/)|^LICENSE$")
 MAX_LINES = 800
 JOURNAL = re.compile(r"^docs/journal/")  # a page is as long as its month
 MAX_MACROS = 9  # outside of kernels/, whose instances need a name each
