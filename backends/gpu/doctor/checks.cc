@@ -241,6 +241,7 @@ bool check_peer_copies(GpuDevice& device, abi::CheckResult& result) {
     const std::vector<std::byte> sent = test_pattern(kBytes, static_cast<uint32_t>(other) + 1);
     std::vector<std::byte> arrived(kBytes);
     peer.copy_to_device(nullptr, source.get(), sent.data(), kBytes);
+    peer.synchronize_stream(nullptr);  // the copy below is on another queue of the peer
     device.copy_staged_from(peer, nullptr, {target.get(), source.get(), kBytes});
     device.copy_to_host(nullptr, arrived.data(), target.get(), kBytes);
     if (arrived == sent) continue;
