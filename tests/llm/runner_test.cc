@@ -194,7 +194,7 @@ TEST_F(RunnerTest, WhatThrowsLeavesSequencesAsBefore) {
   };
   EXPECT_THAT(error_of({{&a, long_one}, {&b, short_one}}), testing::HasSubstr("the KV cache is full"));
   EXPECT_TRUE(a.tokens().empty() && b.tokens().empty());
-  EXPECT_THAT(error_of({{&a, short_one}, {&a, short_one}}), testing::HasSubstr("each sequence once"));
+  EXPECT_THAT(error_of({{&a, short_one}, {&a, short_one}}), testing::HasSubstr("each sequence of its engine once"));
   const int32_t outside = kV;
   EXPECT_THAT(error_of({{&a, short_one}, {&b, std::span(&outside, 1)}}), testing::HasSubstr("outside the vocabulary"));
   EXPECT_THAT(error_of({{&a, prompt(1, 129)}}), testing::HasSubstr("more than the context"));
