@@ -100,7 +100,7 @@ class SamplerRecipe(RecipeFiles, unittest.TestCase):
         insert(tree, OPTIONS, '.help = "Locally typical sampling; 1: off",\n     .placeholder = "P",\n     .alias = "typical"},', ROW)
         insert(tree, STEP, "namespace gabbro::sampling {", FUNCTION)
         insert(tree, STEP, "constexpr Truncation kTruncations[] = {", LINE)
-        insert(tree, TEST, "  return ids;\n}", CASE)
+        insert(tree, TEST, "constexpr float kInf = std::numeric_limits<float>::infinity();", CASE)
         return [OPTIONS, STEP, TEST]
 
     def test_its_test_passes(self):

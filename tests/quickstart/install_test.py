@@ -18,6 +18,8 @@ FILES = ["bin/gabbro", "lib/gabbro/gabbro_probe", "lib/gabbro/libgabbro_cpu.so",
 FILES += ["lib/libgabbro.so", "lib/libgabbro.so.0.1", "lib/libgabbro.so.0.1.0", "lib/pkgconfig/gabbro.pc",
           "lib/cmake/gabbro/gabbroConfig.cmake", "lib/cmake/gabbro/gabbroConfigVersion.cmake"]
 FILES += [str(path.relative_to(ROOT)) for path in (ROOT / "include").rglob("*.h")]
+# Pipelines of pictures.
+FILES += [f"share/gabbro/{path.relative_to(ROOT)}" for path in (ROOT / "models").rglob("*") if not path.is_dir()]
 CONFIGURATION = re.compile(r"lib/cmake/gabbro/gabbroConfig-\w+\.cmake")  # named after the build's type
 GPU_PLUGINS = ["lib/gabbro/libgabbro_rocm.so", "lib/gabbro/libgabbro_cuda.so"]  # where the build has them
 
