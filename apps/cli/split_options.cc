@@ -66,9 +66,8 @@ void add_split_options(Command command, SplitOptions& options) {
   command.option("--split", options.split, "How --devices share the model: each has a range of the layers")
       .one_of({"layers"})
       .placeholder("layers");
-  command
-      .option("--tensor-split", options.shares,
-              "Shares of the model by device, such as 3,1; default: by the devices' speed and free memory")
+  command.option("--tensor-split", options.shares, "Shares of the model by device, such as 3,1")
+      .default_text("by speed and free memory")
       .placeholder("SHARES")
       .alias("-ts");
 }
