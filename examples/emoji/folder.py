@@ -7,8 +7,8 @@ import pathlib
 from typing import Any
 
 import networks
-import text_encoder
 import numpy as np
+import text_encoder
 
 import gabbro as gb
 from gabbro import nn
@@ -105,7 +105,11 @@ def save(
     lines = "".join(f"{first} {second}\n" for first, second in merges)
     (path / "tokenizer" / "merges.txt").write_text("#version: 0.2\n" + lines, encoding="utf-8")
     special = {"bos_token": "<|startoftext|>", "eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>"}
-    tokenizer = {"tokenizer_class": "CLIPTokenizer", "model_max_length": text_encoder.TOKENS, "pad_token": "<|endoftext|>"}
+    tokenizer = {
+        "tokenizer_class": "CLIPTokenizer",
+        "model_max_length": text_encoder.TOKENS,
+        "pad_token": "<|endoftext|>",
+    }
     write_json(path / "tokenizer" / "tokenizer_config.json", {**tokenizer, **special})
     index = {
         "_class_name": "StableDiffusionPipeline",

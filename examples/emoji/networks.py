@@ -1,4 +1,4 @@
-"""The U-Net and the autoencoder of a Stable Diffusion pipeline, small, with the names of diffusers' and transformers' files."""
+"""The U-Net and the autoencoder of a small Stable Diffusion pipeline, with names as in the files of diffusers."""
 
 from __future__ import annotations
 

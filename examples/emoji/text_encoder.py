@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from networks import attention
+
 import gabbro as gb
 from gabbro import nn
-from networks import attention
 
 TOKENS = 77  # of a prompt, with padding
 TEXT = {"hidden_size": 128, "intermediate_size": 512, "num_hidden_layers": 3, "num_attention_heads": 4}

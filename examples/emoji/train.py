@@ -19,6 +19,7 @@ from typing import Any
 import folder
 import networks
 import numpy as np
+import text_encoder
 import tokenizer
 
 import gabbro as gb

@@ -71,7 +71,7 @@ def test_examples_of_the_site(page):
 
 def test_the_site_lists_everything():
     listed = {line.strip() for path in SITE.glob("api/*.rst") for line in path.read_text().splitlines()}
-    aliases = {"bool", "backend", "llm", "nn", "optim", "server", "__array_namespace_info__", "autocast_dtype",
+    aliases = {"bool", "backend", "image", "llm", "nn", "optim", "server", "__array_namespace_info__", "autocast_dtype",
                "default_generator"}
     assert sorted(set(gb.__all__) - VALUES - aliases - listed) == []
     assert sorted(set(gb.backend.rocm.__all__) - listed) == []

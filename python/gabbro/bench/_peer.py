@@ -71,7 +71,9 @@ def _calls(torch: Any) -> dict[str, Callable[..., Any]]:
         "linear": f.linear,
         "conv1d": f.conv1d,
         "conv2d": f.conv2d,
-        "conv2d_nhwc": lambda x, weight, **a: f.conv2d(x.permute(0, 3, 1, 2), weight.permute(0, 3, 1, 2), **a).permute(0, 2, 3, 1),
+        "conv2d_nhwc": lambda x, weight, **a: f.conv2d(
+            x.permute(0, 3, 1, 2), weight.permute(0, 3, 1, 2), **a
+        ).permute(0, 2, 3, 1),
         "depthwise_conv2d": lambda x, weight, **a: f.conv2d(x, weight, groups=x.shape[1], **a),
         "conv_transpose2d": f.conv_transpose2d,
         "max_pool2d": lambda x, kernel, **a: f.max_pool2d(x, kernel, **a),
@@ -89,7 +91,9 @@ def _calls(torch: Any) -> dict[str, Callable[..., Any]]:
         "cumsum": torch.cumsum,
         "rms_norm": lambda x, weight: f.rms_norm(x, weight.shape, weight, EPSILON),
         "layer_norm": lambda x, weight, bias: f.layer_norm(x, weight.shape, weight, bias, EPSILON),
-        "group_norm_nhwc": lambda x, weight, bias, groups: f.silu(f.group_norm(x.permute(0, 3, 1, 2), groups, weight, bias, EPSILON)).permute(0, 2, 3, 1),
+        "group_norm_nhwc": lambda x, weight, bias, groups: f.silu(
+            f.group_norm(x.permute(0, 3, 1, 2), groups, weight, bias, EPSILON)
+        ).permute(0, 2, 3, 1),
         "group_norm": lambda x, weight, bias, groups: f.group_norm(x, groups, weight, bias, EPSILON),
         "batch_norm": lambda x, mean, var, weight, bias: f.batch_norm(x, mean, var, weight, bias, eps=EPSILON),
         "softmax": lambda x, axis=-1: torch.softmax(x, axis),
