@@ -125,8 +125,23 @@ def qr_factors(op: str, a: Tensor) -> tuple[Tensor, Tensor]:
     return joined(q, q_formula), joined(r, r_formula)
 
 
+def _refined(symmetric: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors of a symmetric matrix from approximate eigenvectors x (Ogita and Aishima 2018)."""
+    one = identity(symmetric)
+    for _ in range(STEPS):
+        rest = one - transposed(x) @ x
+        s = transposed(x) @ symmetric @ x
+        eigenvalues = _core.sum(s * one, -1) / (1 - _core.sum(rest * one, -1))
+        row, column = _core.expand_dims(eigenvalues, -2), _core.expand_dims(eigenvalues, -1)
+        gap = row - column
+        is_same = gap == 0
+        apart = (s + row * rest) / _core.where(is_same, 1.0, gap)
+        x = x + x @ _core.where(is_same, rest * 0.5, apart)
+    return eigenvalues, x
+
+
 def eigen_symmetric(op: str, a: Tensor, uplo: Any) -> tuple[Tensor, Tensor]:
-    """Eigenvalues [..., N], ascending, and eigenvectors as columns (refined as Ogita and Aishima 2018 do).
+    """Eigenvalues [..., N], ascending, and eigenvectors as columns.
 
     Values are of one triangle, and gradients symmetric, as PyTorch's.
     """
@@ -137,17 +152,7 @@ def eigen_symmetric(op: str, a: Tensor, uplo: Any) -> tuple[Tensor, Tensor]:
     half = _core.tril(fixed, -1) if uplo == "L" else _core.triu(fixed, 1)
     both = (a + transposed(a)) * 0.5
     symmetric = joined(half + transposed(half) + fixed * identity(a), both)
-    one = identity(a)
-    x, eigenvalues = vectors, values
-    for _ in range(STEPS):
-        rest = one - transposed(x) @ x
-        s = transposed(x) @ symmetric @ x
-        eigenvalues = _core.sum(s * one, -1) / (1 - _core.sum(rest * one, -1))
-        row, column = _core.expand_dims(eigenvalues, -2), _core.expand_dims(eigenvalues, -1)
-        gap = row - column
-        is_same = gap == 0
-        apart = (s + row * rest) / _core.where(is_same, 1.0, gap)
-        x = x + x @ _core.where(is_same, rest * 0.5, apart)
+    eigenvalues, x = _refined(symmetric, vectors)
     return joined(values, eigenvalues), joined(vectors, x)
 
 
@@ -160,17 +165,7 @@ def singular(op: str, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         v, s, uh = singular(op, transposed(a))
         return transposed(uh), s, transposed(v)
     gram = transposed(a) @ a
-    one = identity(gram)
-    x = transposed(vh)
-    for _ in range(STEPS):
-        rest = one - transposed(x) @ x
-        t = transposed(x) @ gram @ x
-        squares = _core.sum(t * one, -1) / (1 - _core.sum(rest * one, -1))
-        row, column = _core.expand_dims(squares, -2), _core.expand_dims(squares, -1)
-        gap = row - column
-        is_same = gap == 0
-        apart = (t + row * rest) / _core.where(is_same, 1.0, gap)
-        x = x + x @ _core.where(is_same, rest * 0.5, apart)
+    squares, x = _refined(gram, transposed(vh))
     s_formula = _core.sqrt(squares)
     u_formula = a @ x / _core.expand_dims(s_formula, -2)
     return joined(u, u_formula), joined(s, s_formula), joined(vh, transposed(x))

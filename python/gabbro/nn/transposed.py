@@ -85,7 +85,7 @@ def conv_transpose3d(
     widths: list[int] = []
     for axis in (2, 1, 0):
         if extra[axis] >= max(steps[axis], dilations[axis]):
-            raise ValueError(f"[{op}] output_padding {extra[axis]} is smaller than stride or dilation")
+            raise ValueError(f"[{op}] output_padding {extra[axis]} is not smaller than stride or dilation")
         reach = dilations[axis] * (weight.shape[2 + axis] - 1) - before[axis]
         widths += [reach, reach + extra[axis]]
         x = _spread(x, 2 + axis, steps[axis])
