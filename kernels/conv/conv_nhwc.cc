@@ -38,33 +38,35 @@ class ConvSteps {
   GPU_FUNCTION ConvSteps(const ConvNhwcArgs& a, i32 first_pixel, i32 first_output, i32 step)
       : a_(a), chunks_((a.channels + kConvDepth - 1) / kConvDepth) {
     const i32 tap = step / chunks_;
-    tap_[0] = tap / a.kernel[1];
-    tap_[1] = tap % a.kernel[1];
+    tap_[0] = tap / a.window.kernel[2];
+    tap_[1] = tap % a.window.kernel[2];
     chunk_ = step % chunks_;
-    const i32 plane = a.out[0] * a.out[1];
+    const i32 plane = a.window.out[1] * a.window.out[2];
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const i32 pixel = first_pixel + row(i), image = pixel / plane, place = pixel - image * plane;
-      const i32 y = place / a.out[1];
-      at_[i][0] = pixel < a.pixels ? y * a.stride[0] - a.padding[0] : kFarAway;
-      at_[i][1] = (place - y * a.out[1]) * a.stride[1] - a.padding[1];
-      images_[i] = static_cast<const Half*>(a.x) + static_cast<i64>(image) * a.in[0] * a.in[1] * a.channels;
+      const i32 y = place / a.window.out[2];
+      at_[i][0] = pixel < a.pixels ? y * a.window.stride[1] - a.window.padding[1] : kFarAway;
+      at_[i][1] = (place - y * a.window.out[2]) * a.window.stride[2] - a.window.padding[2];
+      images_[i] =
+          static_cast<const Half*>(a.x) + static_cast<i64>(image) * a.window.in[1] * a.window.in[2] * a.channels;
       outputs_[i] = first_output + row(i);
     }
   }
 
   GPU_FUNCTION void begin(Half* pixels, Half* weights) {
     const i32 channel = chunk_ * kConvDepth + column(), left = a_.channels - channel,
-              taps = a_.kernel[0] * a_.kernel[1];
-    const i32 tap = tap_[0] * a_.kernel[1] + tap_[1];
+              taps = a_.window.kernel[1] * a_.window.kernel[2];
+    const i32 tap = tap_[0] * a_.window.kernel[2] + tap_[1];
     const Half* const weight = static_cast<const Half*>(a_.weight);
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      const i32 y = at_[i][0] + tap_[0] * a_.dilation[0], x = at_[i][1] + tap_[1] * a_.dilation[1];
+      const i32 y = at_[i][0] + tap_[0] * a_.window.dilation[1], x = at_[i][1] + tap_[1] * a_.window.dilation[2];
       const u32 to = static_cast<u32>(row(i)) * kConvPitch + static_cast<u32>(column());
-      const bool seen = left > 0 && y >= 0 && y < a_.in[0] && x >= 0 && x < a_.in[1];
+      const bool seen = left > 0 && y >= 0 && y < a_.window.in[1] && x >= 0 && x < a_.window.in[2];
       begin(copy_, 2 * i, pixels + to,
-            seen ? images_[i] + (static_cast<i64>(y) * a_.in[1] + x) * a_.channels + channel : images_[0], left, seen);
+            seen ? images_[i] + (static_cast<i64>(y) * a_.window.in[2] + x) * a_.channels + channel : images_[0], left,
+            seen);
       const bool is_row = left > 0 && outputs_[i] < a_.outputs;
       begin(copy_, 2 * i + 1, weights + to,
             is_row ? weight + (static_cast<i64>(outputs_[i]) * taps + tap) * a_.channels + channel : weight, left,
@@ -73,7 +75,7 @@ class ConvSteps {
     copy_.sent();
     if (++chunk_ < chunks_) return;
     chunk_ = 0;
-    if (++tap_[1] < a_.kernel[1]) return;
+    if (++tap_[1] < a_.window.kernel[2]) return;
     tap_[1] = 0;
     ++tap_[0];
   }
@@ -84,7 +86,7 @@ class ConvSteps {
   }
 
  private:
-  static constexpr i32 kFarAway = -(1 << 30);  // from which no tap leads back into the image
+  static constexpr i32 kFarAway = -(1 << 30);  // the row of a pixel past the last one: no tap of it is in the image
   static constexpr int kVectors = kConvDepth / 8, kStep = kConvThreads / kVectors, kRows = kConvTilePixels / kStep;
   static_assert(kConvTilePixels == kConvTileOutputs);
   GPU_FUNCTION static i32 row(int i) { return static_cast<i32>(thread_index()) / kVectors + i * kStep; }
@@ -141,7 +143,7 @@ template <class T>
 GPU_FUNCTION inline float finished(const ConvNhwcArgs& a, i32 pixel, i32 output, float sum) {
   if (a.bias != nullptr) sum += a.bias[output];
   if (a.shift != nullptr) {
-    const i32 image = pixel / (a.out[0] * a.out[1]);
+    const i32 image = pixel / (a.window.out[1] * a.window.out[2]);
     sum += to_float(static_cast<const T*>(a.shift)[static_cast<i64>(image) * a.outputs + output]);
   }
   if (a.residual != nullptr)
@@ -191,7 +193,7 @@ GPU_FUNCTION inline void conv_nhwc(const ConvNhwcArgs& a) {
   const i32 tile = static_cast<i32>(block_index().x);
   const i32 first_pixel = tile / a.column_tiles * kConvTilePixels,
             first_output = tile % a.column_tiles * kConvTileOutputs;
-  const i32 all = a.kernel[0] * a.kernel[1] * ((a.channels + kConvDepth - 1) / kConvDepth);
+  const i32 all = a.window.kernel[1] * a.window.kernel[2] * ((a.channels + kConvDepth - 1) / kConvDepth);
   // Splits differ by one step at most.
   const i32 split = static_cast<i32>(block_index().y), each = all / a.splits, more = all % a.splits;
   const i32 from = split * each + min_of(split, more), count = each + (split < more ? 1 : 0);

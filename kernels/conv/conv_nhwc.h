@@ -1,7 +1,7 @@
 // Arguments of the convolution of images of f16 or bf16 whose channels are last.
 #pragma once
 
-#include "kernels/gpu/types.h"
+#include "kernels/conv/window.h"
 
 namespace gabbro::gpu {
 
@@ -13,7 +13,7 @@ struct ConvNhwcArgs {
   const void* residual;  // as y, or null
   void* y;               // [N, out..., outputs]
   float* partials;       // [splits, pixels, outputs], of several splits
-  i32 in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
+  WindowAxes window;     // whose first axis has the length 1
   i32 channels;
   i32 outputs;
   i32 loose;         // x and weight are not whole vectors of 16 bytes, and loaded by elements

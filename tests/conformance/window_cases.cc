@@ -189,8 +189,8 @@ void conv_cases(std::vector<OpCase>& cases, DType dtype) {
   }
 }
 
-// The window of images whose channels are last. Vectors of channels and parts of them, several steps of channels, tiles
-// of pixels and of outputs that are not whole, images that share a tile, few pixels with many channels (splits).
+// Windows over images whose channels are last: whole and partial vectors of channels, several steps of channels,
+// partial tiles of pixels and of outputs, a tile with pixels of two images, and few pixels with many channels (splits).
 const std::vector<WindowCase>& channels_last_list() {
   static const std::vector<WindowCase> kCases = {
       {.x = {1, 8, 1, 1, 1}, .kernel = {1, 1, 1}, .channels = 1},

@@ -6,6 +6,7 @@
 
 #include "backends/common/window_request.h"
 #include "backends/gpu/kernel_table.h"
+#include "backends/gpu/ops/gemm_conv.h"
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 
@@ -20,14 +21,7 @@ class ConvNhwc : public Kernel {
     const std::string type(dtype_name(conv.dtype));
     function_ = context.function("conv_nhwc_" + type);
     const abi::Window& w = conv.window;
-    for (int i = 0; i < 2; ++i) {
-      args_.in[i] = static_cast<i32>(w.in[i + 1]);
-      args_.out[i] = static_cast<i32>(w.out[i + 1]);
-      args_.kernel[i] = static_cast<i32>(w.kernel[i + 1]);
-      args_.stride[i] = static_cast<i32>(w.stride[i + 1]);
-      args_.padding[i] = static_cast<i32>(w.padding[i + 1]);
-      args_.dilation[i] = static_cast<i32>(w.dilation[i + 1]);
-    }
+    args_.window = axes_of_window(w);
     const int64_t pixels = conv.images * w.outputs();
     args_.channels = static_cast<i32>(conv.in_channels);
     args_.loose = conv.in_channels % 8 != 0;
