@@ -24,8 +24,8 @@ void Scheduler::preempt(RunningRequest& victim) {
   running_.remove_if([&](const RunningRequest& one) { return &one == &victim; });
 }
 
-// A place for a request, where all are taken: that of a paused one, of one with a lower priority of the same owner, or
-// of an owner who has more than a share.
+// Makes a place for a request if all are taken: preempts a paused one, one with a lower priority of the same owner, or
+// one of an owner with more than an equal number of places.
 bool Scheduler::make_way(const std::string& owner, int priority) {
   if (running_.size() < static_cast<size_t>(runner_.engine()->facts().sequences)) return true;
   RunningRequest* victim = last_of_lowest_priority([](const RunningRequest& one) { return one.is_paused(); });

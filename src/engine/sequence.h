@@ -64,8 +64,8 @@ class Sequence {
   // Pages after the first `length` tokens get no names, so that other sequences do not share them.
   void name_up_to(int64_t length);
   int64_t named() const { return named_; }
-  // The number of tokens of `text` from which the sequence can go on after a cut: the common beginning. 0 if it cannot
-  // be cut that far without computing them again.
+  // The number of tokens at the beginning of `text` that a cut of the sequence would keep. 0 if they would have to be
+  // computed again.
   int64_t beginning_of(std::span<const int32_t> text) const;
   // Its pages of a group of the cache's layers, in the order of their tokens.
   std::span<const int32_t> pages(size_t group) const { return pages_[group].ids; }

@@ -130,8 +130,8 @@ TEST_F(Peers, AFailureAfterTheTestIsAnError) {
   EXPECT_THAT(status.message, HasSubstr("injected failure of a copy between devices"));
 }
 
-// Events order the copies of two streams after the work that writes their sources, and that work after the copies,
-// whatever the order in which streams get on.
+// Events order the copies of two streams after the work that writes their sources, and that work after the copies, for
+// each seed of the order of streams.
 TEST_F(Peers, CopiesAreWorkOnAStream) {
   constexpr size_t kBytes = 5 * kMiB + 1;
   for (const char* const peers : {"1", "0"}) {  // directly, and through the host's memory

@@ -38,7 +38,7 @@ def _document_of(command: list[str], fine: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _run_script(name: str, words: list[str]) -> dict[str, Any]:
-    """The document of a script of this package. It has a separate process, in which no device is in use yet."""
+    """Runs a script of this package in a separate process, where no device is in use yet. Returns its document."""
     script = pathlib.Path(__file__).resolve().parent / name
     return _document_of([sys.executable, "-B", str(script), *words], fine=(0, 1))
 

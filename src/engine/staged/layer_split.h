@@ -33,9 +33,8 @@ LayerSizes sizes_of(std::span<const llm::PlannedTensor> tensors, std::vector<uin
 // Bytes of weights and cache that a range takes.
 uint64_t memory_of(const LayerSizes& sizes, const llm::LayerRange& range);
 
-// A range of at least one layer for each device, in their order, so that the slowest device is done as soon as can be
-// and nothing is larger than its memory. Throws bad_input where there are fewer layers than devices, and OutOfMemory
-// where no split fits.
+// Gives each device, in their order, a range of at least one layer that fits in its memory, and minimizes the time of
+// the slowest device. Throws bad_input if there are fewer layers than devices, and OutOfMemory if no split fits.
 std::vector<llm::LayerRange> split_layers(const LayerSizes& sizes, std::span<const StageDevice> devices);
 
 }  // namespace gabbro::staged
