@@ -4,6 +4,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -59,6 +60,27 @@ def gabbro(*arguments, stdin=subprocess.DEVNULL, environment=None, **options):
     done = subprocess.run([PROGRAM, *map(os.fsencode, map(os.fspath, arguments))], capture_output=True, timeout=TIMEOUT,
                           env={**os.environ, **(environment or {})}, **feed, **options)
     return Result(arguments, done.returncode, done.stdout, done.stderr)
+
+
+def eventually(condition, seconds=60.0):
+    """Waits until `condition()` is true, and returns what it gave: a state that has to come, however busy the machine is."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"it has not come within {seconds:.0f} s")
+        time.sleep(0.01)
+    return value
+
+
+def within(limit, attempt, tries=6):
+    """A limit of time that holds for the program: other work on the machine delays one attempt, a fault delays each of them.
+    `attempt()` gives the seconds that it took."""
+    seconds = []
+    for _ in range(tries):
+        seconds.append(attempt())
+        if seconds[-1] < limit or SANITIZED:
+            return
+    raise AssertionError(f"{tries} attempts took {', '.join(f'{s:.2f}' for s in seconds)}; {limit:.2f} is the limit")
 
 
 def gguf_types():

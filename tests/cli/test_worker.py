@@ -83,10 +83,15 @@ class Worker(TestCase):
         for fault, says in (("lost:100", "the device was lost"), ("abort:100", "signal 6 (Aborted)")):
             for parallel in (1, 2):
                 with self.subTest(fault=fault, parallel=parallel):
-                    start = time.monotonic()
-                    result = gabbro("run", TINY_F16, *GREEDY, "--prompts", self.prompts(), "--parallel", str(parallel),
-                                    environment=self.environment(fault))
-                    self.assertLess(time.monotonic() - start, 5 + (30 if support.SANITIZED else 0))
+                    results = []
+
+                    def attempt(fault=fault, parallel=parallel, results=results):
+                        start = time.monotonic()
+                        results.append(gabbro("run", TINY_F16, *GREEDY, "--prompts", self.prompts(), "--parallel", str(parallel),
+                                              environment=self.environment(fault)))
+                        return time.monotonic() - start
+                    support.within(5, attempt)
+                    result = results[-1]
                     self.assertEqual(result.code, 1, result)
                     rows = self.rows(result)
                     lost = [row for row in rows if "error" in row]

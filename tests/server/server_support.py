@@ -119,7 +119,7 @@ class Server:
                     counts[name] += int(line.split()[-1])
         return counts["running"], counts["waiting"]
 
-    def wait_until(self, running, waiting=0, limit=5.0):
+    def wait_until(self, running, waiting=0, limit=60.0):
         """Seconds until the server computes this many requests."""
         start = time.monotonic()
         while self.running() != (running, waiting):

@@ -1,5 +1,7 @@
 """Limits of requests, and the weaknesses that other local servers had: each is a test."""
+import contextlib
 import gzip
+import http.client
 import json
 import re
 import threading
@@ -7,7 +9,8 @@ import time
 import unittest
 
 import server_support
-from server_support import SCRIPT, TestCase, read_all, status_of
+from server_support import SCRIPT, TestCase, raw_request, read_all, status_of
+from support import eventually, within
 
 ADDRESS = re.compile(rb"0x[0-9a-fA-F]{6,}|at [0-9a-fA-F]{10,}")
 
@@ -49,15 +52,21 @@ class Connections(TestCase):
 
     def test_of_all_addresses(self):
         held = [self.server.connect() for _ in range(5)]
-        time.sleep(0.2)
+        for connection in held:  # an answer proves that a connection was taken
+            connection.sendall(raw_request("GET", "/health"))
+            self.assertEqual(status_of(connection.recv(1000)), 200)
         with self.server.connect() as connection:
-            content = read_all(connection, 5)
+            content = read_all(connection)
             self.assertEqual(status_of(content), 503)
             self.assertIn(b"too many connections", content)
         for connection in held:
             connection.close()
-        time.sleep(0.3)
-        self.assertEqual(self.server.get("/health")[0], 200)
+        eventually(self.is_served)
+
+    def is_served(self):
+        with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+            return self.server.get("/health")[0] == 200
+        return False
 
 
 class Weaknesses(TestCase):
@@ -94,9 +103,12 @@ class Weaknesses(TestCase):
                 status, _, content = self.ask("/v1/completions", {"model": "script", "prompt": "hi", "max_tokens": 2, name: value})
                 self.assertIn(status, (200, 400), (name, value))
                 self.assertTrue(status == 400 or name in ("seed", "n_discard", "n_keep") or -2 <= value <= 1 << 31, (name, value, content))
-        start = time.monotonic()
-        self.assertEqual(self.ask("/v1/completions", {"model": "script", "prompt": "hi", "n": 10**9})[0], 400)
-        self.assertLess(time.monotonic() - start, 1)
+
+        def attempt():
+            start = time.monotonic()
+            self.assertEqual(self.ask("/v1/completions", {"model": "script", "prompt": "hi", "n": 10**9})[0], 400)
+            return time.monotonic() - start
+        within(1, attempt)
 
     def test_headers_are_bounded(self):
         """CVE-2025-48956."""
@@ -115,13 +127,16 @@ class Weaknesses(TestCase):
     def test_variables_of_templates_hold_nothing_up(self):
         """CVE-2025-62426."""
         for variables in ({"add_generation_prompt": [0] * 100_000}, {"messages": "x" * 1_000_000}, {"x": {"y": [1]}}, {"open_thoughts": 10**18}):
-            thread = threading.Thread(target=self.server.chat, kwargs={"chat_template_kwargs": variables})
-            start = time.monotonic()
-            thread.start()
-            self.assertEqual(self.server.get("/health")[0], 200)
-            self.assertLess(time.monotonic() - start, 1)
-            thread.join(timeout=10)
-            self.assertFalse(thread.is_alive())
+            def attempt(variables=variables):
+                thread = threading.Thread(target=self.server.chat, kwargs={"chat_template_kwargs": variables})
+                start = time.monotonic()
+                thread.start()
+                self.assertEqual(self.server.get("/health")[0], 200)
+                seconds = time.monotonic() - start
+                thread.join(timeout=60)
+                self.assertFalse(thread.is_alive())
+                return seconds
+            within(1, attempt)
 
     def test_no_tensors_and_no_files_in_requests(self):
         """CVE-2025-62164, CVE-2026-22773, CVE-2026-5497."""
