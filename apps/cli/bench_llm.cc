@@ -15,6 +15,7 @@
 #include "apps/cli/split_options.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/text_files.h"
+#include "gabbro/engine/sampler.h"
 #include "src/base/error.h"
 #include "src/engine/runner.h"
 #include "src/models/llm/model_plan.h"
@@ -37,6 +38,7 @@ struct LlmBenchOptions {
   std::string batch = "1";
   std::optional<std::string> kv_type;
   std::vector<int32_t> batches;  // numbers of sequences
+  SamplerOptions sampler;        // of tests of several sequences
   int repetitions = 5;
   bool warmup = true;
   uint64_t seed = 1;
@@ -80,6 +82,22 @@ std::string test_name(const char* kind, int tokens, int depth) {
   return fmt::format("{}{}{}", kind, tokens, depth > 0 ? fmt::format(" @ d{}", depth) : "");
 }
 
+struct Samplers {
+  std::deque<Sampler> samplers;
+  std::vector<Sampler*> pointers;
+};
+
+// One sampler for each sequence, with its own seed.
+Samplers make_samplers(size_t count, int64_t vocabulary, const LlmBenchOptions& o) {
+  Samplers out;
+  SamplerOptions options = o.sampler;
+  for (size_t i = 0; i < count; ++i) {
+    options.seed = o.seed + i;
+    out.pointers.push_back(&out.samplers.emplace_back(options, vocabulary));
+  }
+  return out;
+}
+
 // Several sequences together: a prompt for each, then a token for each after its prompt. Rates are of all sequences.
 std::vector<Result> measure_batch(const std::shared_ptr<Engine>& engine, int count, const LlmBenchOptions& o) {
   const ModelFacts& facts = engine->facts();
@@ -113,11 +131,13 @@ std::vector<Result> measure_batch(const std::shared_ptr<Engine>& engine, int cou
     const auto generate = [&] {
       std::vector<int32_t> last(sequences.size(), first.front());
       std::vector<Chunk> chunks;
+      auto [samplers, chosen_by] = make_samplers(sequences.size(), facts.vocabulary, o);
       for (size_t i = 0; i < last.size(); ++i) chunks.push_back({&sequences[i], std::span(last).subspan(i, 1)});
       for (int t = 1; t <= o.generate; ++t) {
-        const auto found = runner.step_greedy(chunks, cancelable.flag(), t < o.generate);
+        const auto found = runner.step_tokens(chunks, chosen_by, cancelable.flag(), t < o.generate);
         // Broken weights may give none.
         std::ranges::transform(found, last.begin(), [](int32_t id) { return std::max(id, 0); });
+        for (size_t i = 0; i < last.size(); ++i) samplers[i].accept(last[i]);
       }
     };
     results.push_back(measure(
@@ -190,6 +210,7 @@ Json document(const std::vector<Result>& results, const Engine& engine, const Ll
               {"weight_bytes", facts.weight_bytes},
               {"kv_type", dtype_name(facts.kv_type)},
               {"kv_bytes", facts.cache_bytes},
+              {"temperature", o.sampler.temperature},
               {"memory_peak", nullptr}};
   if (const auto peak = engine.memory_peak()) out["memory_peak"] = *peak;
   if (facts.streaming.bytes_per_pass > 0) out["streaming"] = streaming_document(facts, engine.streaming_work());
@@ -301,6 +322,12 @@ void add_bench(Command root) {
       .range(0, 1 << 24);
   command.option("-b,--batch", o->batch, "Numbers of sequences that are computed together, such as 1,8,32")
       .placeholder("LIST");
+  o->sampler.temperature = 0;
+  command.number("--temperature", o->sampler.temperature, "With several sequences: temperature, 0 takes the most likely")
+      .range(0, 1000);
+  command.number("--top-k", o->sampler.top_k, "With several sequences: draw from this many tokens; 0: from all");
+  command.number("--top-p", o->sampler.top_p, "With several sequences: share of the probability to draw from")
+      .range(0, 1);
   add_kv_type(command, o->kv_type);
   command.number("-r,--repetitions", o->repetitions, "How often each test is measured").range(1, 10000);
   command.flag("--warmup,!--no-warmup", o->warmup, "Run each test once before it is measured (the default)");

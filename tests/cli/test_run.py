@@ -251,6 +251,11 @@ class Bench(TestCase):
         self.assertEqual([row["test"] for row in d["results"]], ["pp20", "tg6", "pp20 x3", "tg6 @ d20 x3"])
         for batch in ("0", "", "1,x", "2000"):
             self.fails(2, "bench", "llm", TINY_Q4_0, "--batch", batch, says="--batch")
+        drawn = json.loads(self.succeeds("bench", "llm", TINY_Q4_0, "-p", "4", "-n", "6", "--repetitions", "1", "--batch", "3",
+                                         "--temperature", "0.8", "--top-p", "0.95", "--json").out)
+        self.assertEqual(d["temperature"], 0)
+        self.assertAlmostEqual(drawn["temperature"], 0.8, 6)
+        self.fails(2, "bench", "llm", TINY_Q4_0, "-p", "4", "-n", "4", "--batch", "2", "--top-p", "2", says="top-p must be")
 
     def test_table_and_left_out_tests(self):
         text = self.succeeds("bench", "llm", TINY_F16, "-p", "0", "-n", "4", "--repetitions", "1", "--no-warmup").text
