@@ -184,8 +184,7 @@ void add_image(Command root) {
   Command command = root.subcommand("image", "Draw pictures from a text with Stable Diffusion");
   const auto o = std::make_shared<ImageArguments>();
   command
-      .option("MODEL,-m,--model", o->model,
-              "A pipeline's folder as diffusers saves it, in the layout of Stable Diffusion 1.5")
+      .option("MODEL,-m,--model", o->model, "A pipeline's folder as diffusers saves it: Stable Diffusion 1, 2 or SDXL")
       .required()
       .file(FileUse::kInput);
   command.option("PROMPT,-p,--prompt", o->prompt, "What to draw").takes_text().required();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMostVectors = 75;  // of a chunk
 
-Embedding read_embedding(const std::string& name, const std::string& path, int64_t width) {
+Embedding read_embedding(const std::string& name, const std::string& path, int64_t width, std::string_view encoder) {
   const std::string ending = std::filesystem::path(path).extension().string();
   if (ending == ".pt" || ending == ".bin" || ending == ".ckpt") {
     throw Error(ErrorCode::kBadInput, fmt::format("{}: is a pickle, which can run code, and is not read", path),
@@ -21,7 +21,7 @@ Embedding read_embedding(const std::string& name, const std::string& path, int64
   const safetensors::TensorInfo* found = nullptr;
   for (const safetensors::TensorInfo& tensor : file.tensors()) {
     const bool matrix = tensor.shape.size() == 2 || tensor.shape.size() == 1;
-    if (matrix && (found == nullptr || tensor.name == "emb_params" || tensor.name == "clip_l")) found = &tensor;
+    if (matrix && (found == nullptr || tensor.name == "emb_params" || tensor.name == encoder)) found = &tensor;
   }
   if (found == nullptr) throw bad_input("{}: holds no vectors of an embedding", path);
   const int64_t rows = found->shape.size() == 2 ? found->shape[0] : 1, columns = found->shape.back();
@@ -41,7 +41,7 @@ Embedding read_embedding(const std::string& name, const std::string& path, int64
 
 }  // namespace
 
-Embeddings read_embeddings(const std::vector<std::string>& files, int64_t width) {
+Embeddings read_embeddings(const std::vector<std::string>& files, int64_t width, const char* encoder) {
   Embeddings embeddings;
   for (const std::string& file : files) {
     const size_t equals = file.find('=');
@@ -49,7 +49,7 @@ Embeddings read_embeddings(const std::vector<std::string>& files, int64_t width)
     const std::string name = equals == file.npos ? std::filesystem::path(path).stem().string() : file.substr(0, equals);
     if (name.empty()) throw bad_input("--embedding {}: names no word", file);
     const bool is_new =
-        embeddings.emplace(name, std::make_shared<const Embedding>(read_embedding(name, path, width))).second;
+        embeddings.emplace(name, std::make_shared<const Embedding>(read_embedding(name, path, width, encoder))).second;
     if (!is_new) throw bad_input("--embedding {}: there is one of the name '{}' already", file, name);
   }
   return embeddings;

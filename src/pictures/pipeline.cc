@@ -15,12 +15,11 @@
 #include "src/models/diffusion/unet.h"
 #include "src/models/weights/checkpoint_weights.h"
 #include "src/models/weights/module_weights.h"
-#include "src/pictures/embedding_file.h"
 #include "src/pictures/guidance.h"
 #include "src/pictures/pipeline_folder.h"
 #include "src/pictures/preview.h"
+#include "src/pictures/prompt_encoder.h"
 #include "src/pictures/scheduler_config.h"
-#include "src/pictures/text_states.h"
 
 namespace gabbro::pictures {
 namespace {
@@ -28,7 +27,7 @@ namespace {
 using diffusion::Autoencoder;
 using diffusion::Denoiser;
 
-constexpr int64_t kMostSide = 16384, kMostSteps = 1000, kMostChunks = 64;
+constexpr int64_t kMostSide = 16384, kMostSteps = 1000;
 
 // A model of modules from a part's folder.
 template <class M, class... Options>
@@ -70,12 +69,28 @@ images::Picture picture_of(const Tensor& decoded, float scale, float shift) {
   return picture;
 }
 
-// The guided prediction and the prompts' states of one picture.
-struct Prompts {
-  std::vector<float> states;  // [1 or 2, S, C]: the negative prompt's first
-  int64_t length = 0;         // S
-  bool guides = false;
-};
+// The numbers that SDXL was trained with for a picture: its size before it was cropped, the crop's corner, its size.
+constexpr int64_t kSizeNumbers = 6, kRefinerNumbers = 5;
+
+// Throws where the denoiser wants other texts than the encoders give.
+void require_texts(const std::string& path, const PromptEncoder& text, const diffusion::UNetConfig& unet) {
+  const int64_t pooled = text.pooled_width();
+  if ((unet.added_features > 0) != (pooled > 0)) {
+    throw bad_input("{}: the U-Net takes {} pooled text, the pipeline has {}", path,
+                    unet.added_features > 0 ? "a" : "no", pooled > 0 ? "one" : "none");
+  }
+  if (unet.added_features == pooled + kRefinerNumbers * unet.added_id_features && pooled > 0)
+    throw bad_input("{}: is a refiner of SDXL, which is not supported", path);
+  if (pooled > 0 && unet.added_features != pooled + kSizeNumbers * unet.added_id_features) {
+    throw bad_input("{}: the U-Net takes {} added numbers, a pooled text of {} and {} sizes of {} have {}", path,
+                    unet.added_features, pooled, kSizeNumbers, unet.added_id_features,
+                    pooled + kSizeNumbers * unet.added_id_features);
+  }
+  if (text.width() != unet.context_width) {
+    throw bad_input("{}: the text encoder's states have {} numbers, the U-Net wants {}", path, text.width(),
+                    unet.context_width);
+  }
+}
 
 }  // namespace
 
@@ -83,21 +98,21 @@ struct Pipeline::State {
   PipelineFacts facts;
   std::shared_ptr<Device> device;
   FilesInUse files;
-  std::unique_ptr<TextStates> text;
+  std::unique_ptr<PromptEncoder> text;
   std::shared_ptr<diffusion::UNet> unet;
   std::shared_ptr<Autoencoder> autoencoder;
   std::shared_ptr<diffusion::TinyDecoder> tiny_decoder;  // of previews; null: none
   Json scheduler;
   std::string scheduler_name;
-  Embeddings embeddings;
   // The denoiser for a batch, sides and a length of text; the last one.
   std::unique_ptr<Compiled> compiled;
   std::vector<int64_t> compiled_for;
 
   SchedulerConfig scheduler_for(const PictureRequest& request) const;
-  Prompts encode(const PictureRequest& request, PictureResult& result) const;
-  std::vector<float> denoise(const Latent& x, double timestep, const Prompts& prompts, const PictureRequest& request,
-                             int64_t height, int64_t width);
+  EncodedPrompts encode(const PictureRequest& request, PictureResult& result) const;
+  std::vector<float> denoise(const Latent& x, double timestep, const EncodedPrompts& prompts,
+                             const PictureRequest& request, int64_t height, int64_t width);
+  std::vector<float> added_features(const EncodedPrompts& prompts, int64_t height, int64_t width) const;
   images::Picture decode(const Latent& latent, int64_t height, int64_t width, const std::atomic<bool>* cancel) const;
 };
 
@@ -123,12 +138,8 @@ std::shared_ptr<Pipeline> Pipeline::load(const std::string& path, const Pipeline
                     unet.in_channels, unet.out_channels, autoencoder.latent_channels);
   }
   s.device = open_device(options.device, {.threads = options.threads});
-  s.text = std::make_unique<TextStates>(folder.text_encoder, folder.tokenizer, s.device, options.check_weights);
-  if (s.text->width() != unet.context_width) {
-    throw bad_input("{}: the text encoder's states have {} numbers, the U-Net wants {}", path, s.text->width(),
-                    unet.context_width);
-  }
-  s.embeddings = read_embeddings(options.embeddings, s.text->width());
+  s.text = std::make_unique<PromptEncoder>(folder, s.device, options.check_weights, options.embeddings);
+  require_texts(path, *s.text, unet);
   s.unet = load_part<diffusion::UNet>(folder.unet, s.device, options, s.files, s.facts, "U-Net", unet);
   s.autoencoder =
       load_part<Autoencoder>(folder.vae, s.device, options, s.files, s.facts, "autoencoder", autoencoder, false);
@@ -184,7 +195,7 @@ void Pipeline::check(const PictureRequest& request) const {
     throw bad_input("--guidance-rescale {} is not in 0 to 1", request.guidance_rescale);
   if (request.eta && !(*request.eta >= 0 && *request.eta <= 1))
     throw bad_input("--eta {} is not in 0 to 1", *request.eta);
-  if (request.clip_skip < 0 || request.clip_skip >= state_->text->layers())
+  if (request.clip_skip < 0 || request.clip_skip > state_->text->most_skipped())
     throw bad_input("--clip-skip {}: the text encoder has {} layers", request.clip_skip, state_->text->layers());
   const SchedulerConfig scheduler = state_->scheduler_for(request);
   if (request.schedule.empty()) {
@@ -196,30 +207,29 @@ void Pipeline::check(const PictureRequest& request) const {
   }
 }
 
-Prompts Pipeline::State::encode(const PictureRequest& request, PictureResult& result) const {
-  const PromptTokenizer tokenizer = text->prompt_tokenizer(embeddings);
-  PromptTokens with = tokenize_prompt(request.prompt, request.syntax, tokenizer);
-  PromptTokens without = tokenize_prompt(request.negative, request.syntax, tokenizer);
-  Prompts prompts{.guides = request.guidance > 1 && unet->facts().guidance_features == 0};
-  const size_t chunks = std::max(with.chunks.size(), prompts.guides ? without.chunks.size() : 0);
-  if (std::ssize(with.chunks) > kMostChunks || std::ssize(without.chunks) > kMostChunks)
-    throw bad_input("the prompt has more than {} tokens", kMostChunks * static_cast<int64_t>(tokenizer.context));
-  for (PromptTokens* tokens : {&with, &without}) {
-    pad_chunks(*tokens, chunks, tokenizer);
-    if (!tokens->dropped.empty()) {
-      result.notes.push_back(fmt::format("the {}prompt has more than {} tokens; left out: {}",
-                                         tokens == &with ? "" : "negative ", tokenizer.context - 2, tokens->dropped));
-    }
-    result.notes.insert(result.notes.end(), tokens->notes.begin(), tokens->notes.end());
-  }
-  if (prompts.guides) prompts.states = text->states(without, request.syntax, request.clip_skip, request.cancel);
-  const std::vector<float> states = text->states(with, request.syntax, request.clip_skip, request.cancel);
-  prompts.states.insert(prompts.states.end(), states.begin(), states.end());
-  prompts.length = static_cast<int64_t>(chunks * tokenizer.context);
-  return prompts;
+EncodedPrompts Pipeline::State::encode(const PictureRequest& request, PictureResult& result) const {
+  return text->encode({.prompt = request.prompt,
+                       .negative = request.negative,
+                       .syntax = request.syntax,
+                       .skipped = request.clip_skip,
+                       .guides = request.guidance > 1 && unet->facts().guidance_features == 0,
+                       .cancel = request.cancel},
+                      result.notes);
 }
 
-std::vector<float> Pipeline::State::denoise(const Latent& x, double timestep, const Prompts& prompts,
+// The pooled texts of a batch with the numbers of the picture's size, [B, added_features].
+std::vector<float> Pipeline::State::added_features(const EncodedPrompts& prompts, int64_t height, int64_t width) const {
+  const int64_t sizes[kSizeNumbers] = {height, width, 0, 0, height, width};
+  const auto length = static_cast<size_t>(text->pooled_width());
+  std::vector<float> all;
+  for (size_t first = 0; first < prompts.pooled.size(); first += length) {
+    const std::vector<float> features = unet->added_features(std::span(prompts.pooled).subspan(first, length), sizes);
+    all.insert(all.end(), features.begin(), features.end());
+  }
+  return all;
+}
+
+std::vector<float> Pipeline::State::denoise(const Latent& x, double timestep, const EncodedPrompts& prompts,
                                             const PictureRequest& request, int64_t height, int64_t width) {
   const diffusion::DenoiserFacts& model = unet->facts();
   const int64_t batch = prompts.guides ? 2 : 1;
@@ -239,6 +249,11 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, double timestep, co
                                             {.width = model.guidance_features, .cosines_first = false, .shift = 1});
     inputs.push_back(device->upload(DType::f32, Shape{batch, model.guidance_features}, guidance.data()));
   }
+  const size_t at_added = inputs.size();
+  if (model.added_features > 0) {
+    const std::vector<float> added = added_features(prompts, height * facts.size_multiple, width * facts.size_multiple);
+    inputs.push_back(device->upload(DType::f32, Shape{batch, model.added_features}, added.data()));
+  }
   const std::vector<int64_t> shape{batch, height, width, prompts.length};
   if (compiled == nullptr || compiled_for != shape) {
     compiled = std::make_unique<Compiled>(
@@ -246,7 +261,8 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, double timestep, co
           return std::vector<Tensor>{unet->forward({.latent = inputs[0],
                                                     .time = inputs[1],
                                                     .context = inputs[2],
-                                                    .guidance = inputs.size() > 3 ? inputs[3] : Tensor()})};
+                                                    .guidance = at_added > 3 ? inputs[3] : Tensor(),
+                                                    .added = inputs.size() > at_added ? inputs.back() : Tensor()})};
         },
         inputs);
     compiled_for = shape;
@@ -295,7 +311,7 @@ PictureResult Pipeline::generate(const PictureRequest& request) {
   result.schedule = request.schedule;
 
   auto started = std::chrono::steady_clock::now();
-  const Prompts prompts = s.encode(request, result);
+  const EncodedPrompts prompts = s.encode(request, result);
   result.text_seconds = seconds_since(started);
 
   started = std::chrono::steady_clock::now();

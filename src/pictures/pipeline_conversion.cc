@@ -104,7 +104,7 @@ void copy_descriptions(const fs::path& from, const fs::path& to) {
 }
 
 struct Part {
-  const char* name;
+  std::string name;
   std::string folder;
   const char* safetensors;
 };
@@ -113,11 +113,15 @@ ConvertedPipeline write_folder(const PipelineFolder& source, const fs::path& out
                                const PipelineConversion& options) {
   ConvertedPipeline result;
   copy_descriptions(source.path, out);
-  for (const auto& [name, folder] : {std::pair("tokenizer", source.tokenizer), {"scheduler", source.scheduler}})
-    copy_descriptions(folder, out / name);
-  const Part parts[] = {{"text_encoder", source.text_encoder, "model.safetensors"},
-                        {"unet", source.unet, "diffusion_pytorch_model.safetensors"},
-                        {"vae", source.vae, "diffusion_pytorch_model.safetensors"}};
+  copy_descriptions(source.scheduler, out / "scheduler");
+  std::vector<Part> parts;
+  for (const auto& [encoder, tokenizer] : source.text_encoders) {
+    const char* const ending = parts.empty() ? "" : "_2";
+    copy_descriptions(tokenizer, out / (std::string("tokenizer") + ending));
+    parts.push_back({std::string("text_encoder") + ending, encoder, "model.safetensors"});
+  }
+  parts.push_back({"unet", source.unet, "diffusion_pytorch_model.safetensors"});
+  parts.push_back({"vae", source.vae, "diffusion_pytorch_model.safetensors"});
   double done = 0, total = 0;
   std::vector<Checkpoint> checkpoints;
   for (const Part& part : parts) {
@@ -125,7 +129,7 @@ ConvertedPipeline write_folder(const PipelineFolder& source, const fs::path& out
     for (const CheckpointTensor& tensor : checkpoints.back().tensors()) total += static_cast<double>(tensor.elements());
   }
   for (const Part& part : parts) {
-    const Checkpoint& checkpoint = checkpoints[static_cast<size_t>(&part - parts)];
+    const Checkpoint& checkpoint = checkpoints[static_cast<size_t>(&part - parts.data())];
     copy_descriptions(part.folder, out / part.name);
     std::deque<ConvertedTensor> tensors;
     for (const CheckpointTensor& tensor : checkpoint.tensors()) {

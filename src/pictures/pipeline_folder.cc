@@ -13,6 +13,7 @@ namespace fs = std::filesystem;
 constexpr size_t kMostConfig = size_t{16} << 20;
 constexpr const char* kIndex = "model_index.json";
 constexpr const char* kPipeline = "StableDiffusionPipeline";
+constexpr const char* kXlPipeline = "StableDiffusionXLPipeline";
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -55,18 +56,28 @@ PipelineFolder read_pipeline_folder(const std::string& model) {
   if (!is_there(folder)) throw bad_input("{}: no such folder", path);
   if (!is_there(folder / kIndex)) {
     throw Error(ErrorCode::kBadInput, fmt::format("{}: is not a pipeline's folder: it has no {}", path, kIndex),
-                "a folder in the layout of Stable Diffusion 1.5, as diffusers saves it");
+                "a folder of Stable Diffusion as diffusers saves it");
   }
   const Json document = read_config(path, kIndex);
   const JsonNode index(document, (folder / kIndex).string());
   PipelineFolder result{.path = path, .class_name = index.at("_class_name").string()};
-  if (result.class_name != kPipeline) {
-    throw Error(ErrorCode::kBadInput,
-                fmt::format("{}._class_name: '{}' is not supported", index.path(), result.class_name),
-                fmt::format("supported: {}", kPipeline));
+  const std::string supported = fmt::format("supported: {}, {}", kPipeline, kXlPipeline);
+  if (index.boolean_or("requires_aesthetics_score", false)) {
+    throw Error(ErrorCode::kBadInput, fmt::format("{}: is a refiner of SDXL, which is not supported", index.path()),
+                supported);
   }
-  result.text_encoder = part_of(index, folder, "text_encoder", "CLIPTextModel");
-  result.tokenizer = part_of(index, folder, "tokenizer", nullptr);
+  const bool is_xl = result.class_name == kXlPipeline;
+  if (!is_xl && result.class_name != kPipeline) {
+    throw Error(ErrorCode::kBadInput,
+                fmt::format("{}._class_name: '{}' is not supported", index.path(), result.class_name), supported);
+  }
+  result.text_encoders.push_back({.encoder = part_of(index, folder, "text_encoder", "CLIPTextModel"),
+                                  .tokenizer = part_of(index, folder, "tokenizer", nullptr)});
+  if (is_xl) {
+    result.text_encoders.push_back({.encoder = part_of(index, folder, "text_encoder_2", "CLIPTextModelWithProjection"),
+                                    .tokenizer = part_of(index, folder, "tokenizer_2", nullptr)});
+    result.zeros_for_empty = index.boolean_or("force_zeros_for_empty_prompt", true);
+  }
   result.unet = part_of(index, folder, "unet", "UNet2DConditionModel");
   result.vae = part_of(index, folder, "vae", "AutoencoderKL");
   result.scheduler = part_of(index, folder, "scheduler", nullptr);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/base/json_node.h"
 
@@ -9,8 +10,13 @@ namespace gabbro::pictures {
 
 struct PipelineFolder {
   std::string path;
-  std::string class_name;                                     // "StableDiffusionPipeline"
-  std::string text_encoder, tokenizer, unet, vae, scheduler;  // folders
+  std::string class_name;            // "StableDiffusionPipeline"
+  std::string unet, vae, scheduler;  // folders
+  struct TextEncoder {
+    std::string encoder, tokenizer;  // folders
+  };
+  std::vector<TextEncoder> text_encoders;  // two for SDXL
+  bool zeros_for_empty = false;            // the states of an empty negative prompt are zeros
 };
 
 bool is_pipeline_folder(const std::string& path);

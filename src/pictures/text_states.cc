@@ -1,8 +1,11 @@
 #include "src/pictures/text_states.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <stdexcept>
 
 #include "gabbro/graph/eval.h"
+#include "gabbro/ops/indexing.h"
 #include "src/backend/device.h"
 #include "src/base/error.h"
 #include "src/base/json_node.h"
@@ -72,6 +75,13 @@ void stretch_weights(std::span<float> states, const PromptChunk& chunk, std::spa
   }
 }
 
+// The first end token; padding may have the same id, and vectors of an embedding have ids of no meaning.
+size_t end_position(const PromptChunk& chunk, int32_t end) {
+  const auto found =
+      std::ranges::find_if(chunk, [&](const PromptToken& token) { return token.vector == nullptr && token.id == end; });
+  return static_cast<size_t>(found - chunk.begin());  // each chunk has one
+}
+
 bool has_weights(const PromptChunk& chunk) {
   return std::ranges::any_of(chunk, [](const PromptToken& token) { return token.weight != 1; });
 }
@@ -79,8 +89,8 @@ bool has_weights(const PromptChunk& chunk) {
 }  // namespace
 
 TextStates::TextStates(const std::string& encoder_folder, const std::string& tokenizer_folder,
-                       const std::shared_ptr<Device>& device, bool check_values)
-    : device_(device) {
+                       const std::shared_ptr<Device>& device, bool check_values, TextLayer layer)
+    : device_(device), layer_(layer) {
   tokenizer_ = read_clip_tokenizer(tokenizer_folder);
   const Checkpoint checkpoint = Checkpoint::open(encoder_folder);
   encoder_ = encoder::load_encoder(checkpoint, device, {.check_values = check_values});
@@ -112,7 +122,7 @@ PromptTokenizer TextStates::prompt_tokenizer(const Embeddings& embeddings) const
 }
 
 std::vector<float> TextStates::plain_states(const std::vector<PromptChunk>& chunks, int64_t skipped,
-                                            const std::atomic<bool>* cancel) const {
+                                            const std::atomic<bool>* cancel, std::vector<float>* pooled) const {
   std::vector<encoder::EncoderText> texts;
   bool replaces = false;
   for (const PromptChunk& chunk : chunks) {
@@ -124,6 +134,14 @@ std::vector<float> TextStates::plain_states(const std::vector<PromptChunk>& chun
   }
   const encoder::EncoderBatch batch = encoder::make_batch(device_, texts);
   encoder::ForwardOptions options{.layers = layers() - skipped, .norms_fewer = true, .cancel = cancel};
+  Tensor inner;
+  if (layer_ == TextLayer::kPenultimate) {
+    options.inner_layers = layers() - 1 - skipped;
+    options.layers = pooled != nullptr ? layers() : options.inner_layers;
+    options.inner = &inner;
+  } else if (pooled != nullptr) {
+    throw std::logic_error("pooled states belong to the penultimate layer");
+  }
   if (replaces) {
     Tensor looked_up = encoder_->embed_tokens(batch.ids);  // [T, C]
     eval(std::span(&looked_up, 1), cancel);
@@ -137,14 +155,20 @@ std::vector<float> TextStates::plain_states(const std::vector<PromptChunk>& chun
     }
     options.embedded_tokens = device_->upload(DType::f32, looked_up.shape(), rows.data());
   }
-  Tensor states = encoder_->forward(batch, options);
-  eval(std::span(&states, 1), cancel);
-  return to_host<float>(states);
+  Tensor last = encoder_->forward(batch, options);
+  std::vector<Tensor> wanted{inner.defined() ? inner : last};
+  if (pooled != nullptr) {
+    const auto end = static_cast<int32_t>(end_position(chunks[0], end_));
+    wanted.push_back(encoder_->projected(gather(last, device_->upload(DType::i32, Shape{1}, &end))));
+  }
+  eval(wanted, cancel);
+  if (pooled != nullptr) *pooled = to_host<float>(wanted[1]);
+  return to_host<float>(wanted[0]);
 }
 
 std::vector<float> TextStates::states(const PromptTokens& tokens, PromptSyntax syntax, int64_t skipped,
-                                      const std::atomic<bool>* cancel) const {
-  if (skipped < 0 || skipped >= layers())
+                                      const std::atomic<bool>* cancel, std::vector<float>* pooled) const {
+  if (skipped < 0 || skipped > most_skipped())
     throw bad_input("--clip-skip {}: the text encoder has {} layers", skipped, layers());
   std::vector<PromptChunk> chunks = tokens.chunks;
   const bool weighted = std::ranges::any_of(chunks, has_weights);
@@ -153,7 +177,7 @@ std::vector<float> TextStates::states(const PromptTokens& tokens, PromptSyntax s
   static const Embeddings kNone;
   pad_chunks(empty, 1, prompt_tokenizer(kNone));
   if (stretches) chunks.push_back(empty.chunks[0]);
-  std::vector<float> all = plain_states(chunks, skipped, cancel);
+  std::vector<float> all = plain_states(chunks, skipped, cancel, pooled);
   const auto width = static_cast<size_t>(this->width()), size = chunks[0].size() * width;
   for (size_t i = 0; weighted && i < tokens.chunks.size(); ++i) {
     const std::span<float> states = std::span(all).subspan(i * size, size);

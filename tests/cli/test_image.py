@@ -95,6 +95,7 @@ class Image(TestCase):
         _, result = self.draw("--weights", "none", prompt="7 " * 90)
         self.assertIn("note: the prompt has more than 75 tokens", result.err.decode())
         self.draw("--guidance", "1", folder=PIPELINES / "sd21")
+        self.draw("--clip-skip", "1", folder=PIPELINES / "sdxl")
 
     def test_other_formats(self):
         quantized, back = self.folder / "q8", self.folder / "back"
@@ -178,7 +179,7 @@ class Image(TestCase):
             return lambda folder: (folder / file).write_bytes((folder / file).read_bytes()[:size])
 
         refused("model_index.json", lambda f: (f / "model_index.json").write_text("{"))
-        for name in ("FluxPipeline", "StableDiffusionXLPipeline", "StableDiffusion3Pipeline", "ZImagePipeline"):
+        for name in ("FluxPipeline", "StableDiffusionXLImg2ImgPipeline", "StableDiffusion3Pipeline", "ZImagePipeline"):
             refused(name, change("model_index.json", _class_name=name))
         refused("unet", change("model_index.json", unet=["diffusers", "Transformer2DModel"]))
         refused("text_encoder", change("model_index.json", text_encoder=None))
@@ -192,7 +193,7 @@ class Image(TestCase):
         refused("heads", change(unet, attention_head_dim=3))
         refused("cross_attention_dim", change(unet, cross_attention_dim=[8, 16]))
         refused("16", change(unet, cross_attention_dim=16))
-        for field, value in (("act_fn", "gelu"), ("class_embed_type", "timestep"), ("addition_embed_type", "text_time"),
+        for field, value in (("act_fn", "gelu"), ("class_embed_type", "timestep"), ("addition_embed_type", "text"),
                              ("mid_block_type", "UNetMidBlock2D"), ("resnet_time_scale_shift", "scale_shift"),
                              ("dual_cross_attention", True), ("encoder_hid_dim", 4), ("conv_in_kernel", 5)):
             refused(field, change(unet, **{field: value}))

@@ -89,7 +89,8 @@ TEST_P(Blocks, make_the_whole_unet) {
   const Tensor y =
       unet->forward({.latent = expected.tensor("unet.x"),
                      .time = test_device()->upload(DType::f32, Shape{2, unet->facts().time_features}, times.data()),
-                     .context = expected.tensor("unet.context")});
+                     .context = expected.tensor("unet.context"),
+                     .added = expected.has("unet.added") ? expected.tensor("unet.added") : Tensor()});
   expect_close(y, expected.values("unet.y"), kExact, "unet");
 }
 
@@ -99,7 +100,8 @@ TEST_P(Blocks, make_the_whole_autoencoder) {
   expect_close(autoencoder->encode(expected.tensor("vae.picture")), expected.values("vae.moments"), kExact, "encoder");
 }
 
-INSTANTIATE_TEST_SUITE_P(Pipelines, Blocks, testing::Values("sd15", "sd21"), [](const auto& row) { return row.param; });
+INSTANTIATE_TEST_SUITE_P(Pipelines, Blocks, testing::Values("sd15", "sd21", "sdxl"),
+                         [](const auto& row) { return row.param; });
 
 TEST(TinyDecoder, equals_that_of_diffusers) {
   const std::string folder = picture_folder("taesd");

@@ -1,7 +1,6 @@
 // Whole pictures of tiny pipelines against diffusers, sampler by sampler, and what a pipeline refuses.
 #include "src/pictures/pipeline.h"
 
-#include <unistd.h>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +8,7 @@
 #include "gabbro/error.h"
 #include "src/pictures/text_states.h"
 #include "tests/pictures/expected_tensors.h"
+#include "tests/pictures/pipeline_copy.h"
 
 namespace gabbro::pictures {
 namespace {
@@ -22,16 +22,6 @@ PictureRequest request_of(const std::string& sampler, int64_t width, int64_t hei
 }
 
 std::shared_ptr<Pipeline> load(const std::string& folder) { return Pipeline::load(folder, {.threads = 2}); }
-
-// A copy of a pipeline's folder whose scheduler_config.json is another.
-std::string with_scheduler(const std::string& name, const std::string& config) {
-  namespace fs = std::filesystem;
-  const fs::path copy = fs::path(testing::TempDir()) / ("pipeline-" + std::to_string(::getpid()));
-  fs::remove_all(copy);
-  fs::copy(picture_folder(name), copy, fs::copy_options::recursive);
-  std::ofstream(copy / "scheduler" / "scheduler_config.json") << config;
-  return copy.string();
-}
 
 TEST(TextStates, equal_those_of_transformers) {
   for (const char* name : {"sd15", "sd21"}) {
@@ -266,14 +256,7 @@ TEST(Pipelines, with_wrong_files_are_refused) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   };
-  const auto replace = [](const fs::path& file, const std::string& what, const std::string& with) {
-    std::ifstream in(file);
-    std::string text((std::istreambuf_iterator<char>(in)), {});
-    const size_t at = text.find(what);
-    ASSERT_NE(at, text.npos) << what;
-    text.replace(at, what.size(), with);
-    std::ofstream(file) << text;
-  };
+  const auto replace = replace_in_file;
   refused("no such folder", [](const fs::path& p) { fs::remove_all(p); });
   refused("model_index.json", [](const fs::path& p) { fs::remove(p / "model_index.json"); });
   refused("'FluxPipeline'",

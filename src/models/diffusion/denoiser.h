@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "gabbro/tensor/tensor.h"
@@ -13,6 +14,8 @@ struct DenoiserFacts {
   int64_t context_width = 768;                // C of the text states
   int64_t time_features = 320;                // numbers that a timestep becomes
   int64_t guidance_features = 0;              // the same of a guidance that the model was distilled with; 0: none
+  int64_t added_features = 0;                 // of a pooled text and the numbers of a picture's size; 0: none
+  int64_t added_id_features = 0;              // that each of these numbers becomes
   int64_t sample_size = 64;                   // side of the latent that it was trained with; 0: not known
   int64_t size_multiple = 1;                  // the latent's sides have to be multiples
 };
@@ -22,6 +25,7 @@ struct DenoiserInput {
   Tensor time;      // f32 [B, time_features]
   Tensor context;   // f32 [B, S, context_width]
   Tensor guidance;  // f32 [B, guidance_features]; undefined where the model takes none
+  Tensor added{};   // f32 [B, added_features]; likewise
 };
 
 class Denoiser {
@@ -30,6 +34,8 @@ class Denoiser {
   virtual const DenoiserFacts& facts() const = 0;
   // The features of a timestep in 0 .. 999, fractions allowed.
   virtual std::vector<float> time_features(double timestep) const = 0;
+  // The added features: a pooled text, then the features of each number.
+  virtual std::vector<float> added_features(std::span<const float> pooled, std::span<const int64_t> ids) const = 0;
   // The prediction, of noise, velocity or the picture, as the model was trained: f32 [B, out_channels, H, W].
   virtual Tensor forward(const DenoiserInput& input) = 0;
 };

@@ -11,12 +11,18 @@ UNet::UNet(const nn::Factory& make, const UNetConfig& config)
              .context_width = config.context_width,
              .time_features = config.time.width,
              .guidance_features = config.guidance_features,
+             .added_features = config.added_features,
+             .added_id_features = config.added_id_features,
              .sample_size = config.sample_size} {
   const int64_t first = config.levels.front().channels;
   add_module("conv_in", conv_in, make_conv(make.at("conv_in"), {.in = config.in_channels, .out = first}));
   const TimeEmbeddingOptions time{
       .features = config.time.width, .width = config.time_width(), .guidance = config.guidance_features};
   add_module("time_embedding", time_embedding, std::make_shared<TimeEmbedding>(make.at("time_embedding"), time));
+  if (config.added_features > 0) {
+    const TimeEmbeddingOptions added{.features = config.added_features, .width = config.time_width()};
+    add_module("add_embedding", add_embedding, std::make_shared<TimeEmbedding>(make.at("add_embedding"), added));
+  }
   add_module("down_blocks", down_blocks, std::make_shared<ModuleList<DownStage>>());
   for (size_t level = 0; level < config.levels.size(); ++level)
     down_blocks->append(make.at("down_blocks"), config, level);
@@ -31,9 +37,21 @@ UNet::UNet(const nn::Factory& make, const UNetConfig& config)
 
 std::vector<float> UNet::time_features(double timestep) const { return sinusoid_features(timestep, config_.time); }
 
+std::vector<float> UNet::added_features(std::span<const float> pooled, std::span<const int64_t> ids) const {
+  std::vector<float> features(pooled.begin(), pooled.end());
+  SinusoidOptions options = config_.time;
+  options.width = config_.added_id_features;
+  for (const int64_t id : ids) {
+    const std::vector<float> sines = sinusoid_features(static_cast<double>(id), options);
+    features.insert(features.end(), sines.begin(), sines.end());
+  }
+  return features;
+}
+
 Tensor UNet::forward(const DenoiserInput& input) {
-  const Conditioning conditioning{.time = (*time_embedding)(input.time, input.guidance),  // [B, T]
-                                  .context = input.context};
+  Conditioning conditioning{.time = (*time_embedding)(input.time, input.guidance),  // [B, T]
+                            .context = input.context};
+  if (add_embedding != nullptr) conditioning.time = conditioning.time + (*add_embedding)(input.added, Tensor());
   Tensor x = (*conv_in)(config_.centered_input ? input.latent * 2.0 - 1.0 : input.latent);  // [B, C, H, W]
   std::vector<Tensor> skips{x};
   for (const auto& stage : *down_blocks) x = (*stage)(x, conditioning, skips);

@@ -1,4 +1,5 @@
-// The U-Net of Stable Diffusion 1 and 2 (Rombach et al. 2022), under the names of diffusers' UNet2DConditionModel.
+// The U-Net of Stable Diffusion 1 and 2 (Rombach et al. 2022) and SDXL (Podell et al. 2023), under the names of
+// diffusers' UNet2DConditionModel.
 #pragma once
 
 #include <memory>
@@ -61,10 +62,12 @@ class UNet : public nn::Module, public Denoiser {
 
   const DenoiserFacts& facts() const override { return facts_; }
   std::vector<float> time_features(double timestep) const override;
+  std::vector<float> added_features(std::span<const float> pooled, std::span<const int64_t> ids) const override;
   Tensor forward(const DenoiserInput& input) override;
 
   std::shared_ptr<nn::Conv2d> conv_in, conv_out;
   std::shared_ptr<TimeEmbedding> time_embedding;
+  std::shared_ptr<TimeEmbedding> add_embedding;  // of the added features; null: none
   std::shared_ptr<ModuleList<DownStage>> down_blocks;
   std::shared_ptr<MidStage> mid_block;
   std::shared_ptr<ModuleList<UpStage>> up_blocks;

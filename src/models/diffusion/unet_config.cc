@@ -19,9 +19,10 @@ void refuse_other_kinds(const JsonNode& config) {
   for (const char* name : {"dual_cross_attention", "only_cross_attention", "mid_block_only_cross_attention",
                            "resnet_skip_time_act", "class_embeddings_concat", "resnet_out_scale_factor"})
     require_field(config, name, {"false", "1.0", "1"});
-  for (const char* name : {"addition_embed_type", "class_embed_type", "num_class_embeds", "encoder_hid_dim",
-                           "encoder_hid_dim_type", "time_embedding_act_fn", "timestep_post_act", "time_embedding_dim",
-                           "cross_attention_norm", "reverse_transformer_layers_per_block"})
+  require_field(config, "addition_embed_type", {"\"text_time\""});
+  for (const char* name :
+       {"class_embed_type", "num_class_embeds", "encoder_hid_dim", "encoder_hid_dim_type", "time_embedding_act_fn",
+        "timestep_post_act", "time_embedding_dim", "cross_attention_norm", "reverse_transformer_layers_per_block"})
     require_field(config, name, {});
 }
 
@@ -57,6 +58,12 @@ UNetConfig read_unet_config(const JsonNode& config) {
   c.linear_projection = config.boolean_or("use_linear_projection", false);
   c.centered_input = config.boolean_or("center_input_sample", false);
   c.guidance_features = positive_or(config, "time_cond_proj_dim", 0, kMostChannels);
+  if (config.find("addition_embed_type")) {
+    c.added_features = config.at("projection_class_embeddings_input_dim").integer(1, kMostChannels);
+    c.added_id_features = config.at("addition_time_embed_dim").integer(2, kMostChannels);
+    if (c.added_id_features % 2 != 0)
+      throw bad_input("{}.addition_time_embed_dim: {} is odd", config.path(), c.added_id_features);
+  }
 
   const JsonNode widths = config.at("block_out_channels");
   const size_t count = widths.elements().size();

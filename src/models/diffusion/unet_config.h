@@ -27,6 +27,8 @@ struct UNetConfig {
   bool centered_input = false;  // the input is 2 x - 1
   SinusoidOptions time;
   int64_t guidance_features = 0;  // of a guidance that the model was distilled with; 0: none
+  // Width of a pooled text with the numbers of a picture's size, and of each number; 0: none.
+  int64_t added_features = 0, added_id_features = 0;
   std::vector<UNetLevel> levels;  // from the finest
 
   int64_t time_width() const { return 4 * levels.front().channels; }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "gabbro/graph/eval.h"
 #include "gabbro/ops/products.h"
@@ -221,6 +222,7 @@ Tensor Encoder::forward(const EncoderBatch& batch, const ForwardOptions& options
   for (size_t i = 0; i < count; ++i) {
     x = layer(layers_[i], x, batch, attention);
     if (by_layer) eval(std::span(&x, 1), options.cancel);
+    if (options.inner != nullptr && std::cmp_equal(i + 1, options.inner_layers)) *options.inner = x;
   }
   return count == layers_.size() || options.norms_fewer ? normalized(output_norm_, x) : x;
 }
@@ -278,7 +280,11 @@ Tensor Encoder::pooled(const EncoderBatch& batch, const Tensor& states, Pooling 
     case Pooling::kRank:
       throw std::logic_error("no pooling");
   }
-  return projection_ != nullptr ? (*projection_)(x) : x;
+  return projected(x);
+}
+
+Tensor Encoder::projected(const Tensor& states) const {
+  return projection_ != nullptr ? (*projection_)(states) : states;
 }
 
 void Encoder::classify_by(std::span<const int32_t> tokens) {

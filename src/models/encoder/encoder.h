@@ -12,6 +12,9 @@ namespace gabbro::encoder {
 struct ForwardOptions {
   int64_t layers = 0;        // of the model that run; 0: all. Fewer: the states after them, without the final norm
   bool norms_fewer = false;  // the final norm also after fewer layers
+  // Receives the states after `inner_layers`, without the final norm, if not null.
+  Tensor* inner = nullptr;
+  int64_t inner_layers = 0;
   Tensor embedded_tokens{};  // f32 [T, C] in place of the rows of the batch's ids; undefined: those rows
   const std::atomic<bool>* cancel = nullptr;
 };
@@ -29,6 +32,8 @@ class Encoder {
   Tensor embed_tokens(const Tensor& ids) const;
   // One vector a text, f32 [B, C]; of CLIP projected. kRank as the classifier pools.
   Tensor pooled(const EncoderBatch& batch, const Tensor& states, Pooling pooling, bool with_prompt = true) const;
+  // What pooled states [B, C] become by CLIP's matrix, f32 [B, projection]; themselves if there is none.
+  Tensor projected(const Tensor& states) const;
   // Makes a classifier of the language model's head: scores() gives the logits of these tokens.
   void classify_by(std::span<const int32_t> tokens);
   // The classifier's logits of pooled states [B, C], f32 [B, labels].
