@@ -6,54 +6,21 @@
 #include <random>
 
 #include "apps/cli/commands.h"
+#include "apps/cli/image_arguments.h"
 #include "apps/cli/image_preview.h"
 #include "apps/cli/interrupt.h"
-#include "apps/cli/options.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
 #include "src/images/png.h"
-#include "src/pictures/picture_text.h"
 #include "src/pictures/pipeline.h"
 
 namespace gabbro::cli {
 namespace {
 
-using pictures::NoiseKind;
 using pictures::PictureRequest;
 using pictures::PictureResult;
 using pictures::Pipeline;
-using pictures::PromptSyntax;
-
-struct ImageArguments {
-  CommonOptions common;
-  std::string model, prompt, negative, out, sampler, schedule, preview_decoder;
-  std::string noise = "torch", weights = "a1111";
-  std::vector<std::string> embeddings;
-  std::optional<uint64_t> seed;
-  std::optional<float> eta;
-  int64_t width = 0, height = 0, steps = 20, count = 1, clip_skip = 0;
-  float guidance = 7.5f, guidance_rescale = 0;
-  bool metadata = true, mark = false, preview = false;
-};
-
-PictureRequest request_of(const ImageArguments& o) {
-  PictureRequest request{.prompt = o.prompt, .negative = o.negative};
-  request.width = o.width;
-  request.height = o.height;
-  request.steps = o.steps;
-  request.guidance = static_cast<double>(o.guidance);
-  request.guidance_rescale = static_cast<double>(o.guidance_rescale);
-  request.noise = o.noise == "nv" ? NoiseKind::kNv : NoiseKind::kTorch;
-  request.syntax = o.weights == "a1111"     ? PromptSyntax::kA1111
-                   : o.weights == "comfyui" ? PromptSyntax::kComfyUi
-                                            : PromptSyntax::kPlain;
-  request.clip_skip = o.clip_skip;
-  request.sampler = o.sampler;
-  request.schedule = o.schedule;
-  if (o.eta) request.eta = static_cast<double>(*o.eta);
-  return request;
-}
 
 // "out.png" of picture 2 of 4: "out-2.png".
 std::string numbered_path(const std::string& path, int64_t number, int64_t count) {
@@ -61,34 +28,6 @@ std::string numbered_path(const std::string& path, int64_t number, int64_t count
   const std::filesystem::path whole(path);
   const std::string name = fmt::format("{}-{}{}", whole.stem().string(), number, whole.extension().string());
   return (whole.parent_path() / name).string();
-}
-
-std::string schedule_title(const std::string& name) {
-  const std::pair<const char*, const char*> titles[] = {
-      {"normal", "Normal"},     {"simple", "Simple"},        {"sgm_uniform", "SGM Uniform"},
-      {"ddim_uniform", "DDIM"}, {"karras", "Karras"},        {"exponential", "Exponential"},
-      {"beta", "Beta"},         {"kl_optimal", "KL Optimal"}};
-  for (const auto& [known, title] : titles) {
-    if (name == known) return title;
-  }
-  return "Automatic";
-}
-
-// A1111 counts the last layer, and diffusers those that are left out.
-pictures::PictureText text_of(const ImageArguments& o, const PictureRequest& request, const PictureResult& result,
-                              const pictures::PipelineFacts& facts) {
-  pictures::PictureText text{.prompt = o.prompt, .negative = o.negative};
-  text.settings = {{"Steps", std::to_string(o.steps)},
-                   {"Sampler", std::string(pictures::find_sampler(result.sampler).title)},
-                   {"Schedule type", schedule_title(result.schedule)},
-                   {"CFG scale", fmt::format("{}", o.guidance)},
-                   {"Seed", std::to_string(request.seed)},
-                   {"Size", fmt::format("{}x{}", result.width, result.height)},
-                   {"Model", facts.name}};
-  if (o.clip_skip > 0) text.settings.emplace_back("Clip skip", std::to_string(o.clip_skip + 1));
-  text.settings.emplace_back("RNG", o.noise == "nv" ? "NV" : "CPU");
-  text.settings.emplace_back("Version", std::string("gabbro ") + GABBRO_VERSION);
-  return text;
 }
 
 nlohmann::ordered_json document_of(const PictureRequest& request, const PictureResult& result,
@@ -103,14 +42,6 @@ nlohmann::ordered_json document_of(const PictureRequest& request, const PictureR
           {"seconds",
            {{"text", result.text_seconds}, {"denoise", result.denoise_seconds}, {"decode", result.decode_seconds}}}};
 }
-
-// IPTC's mark of pictures that a model made (DigitalSourceType), as an XMP packet (ISO 16684-1).
-constexpr const char* kMadeByModel =
-    "<?xpacket begin=\"\xEF\xBB\xBF\" id=\"W5M0MpCehiHzreSzNTczkc9d\"?>"
-    "<x:xmpmeta xmlns:x=\"adobe:ns:meta/\"><rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\">"
-    "<rdf:Description rdf:about=\"\" xmlns:Iptc4xmpExt=\"http://iptc.org/std/Iptc4xmpExt/2008-02-29/\" "
-    "Iptc4xmpExt:DigitalSourceType=\"http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia\"/>"
-    "</rdf:RDF></x:xmpmeta><?xpacket end=\"r\"?>";
 
 // Before minutes of work, and as an error of the arguments.
 void require_output_folder(const std::string& out) {
@@ -136,7 +67,8 @@ int run(ImageArguments& o) {
                                     .check_weights = o.common.check_weights,
                                     .embeddings = o.embeddings};
   options.preview_decoder = o.preview_decoder;
-  PictureRequest request = request_of(o);
+  options.encoder = !o.init.empty();
+  PictureRequest request = picture_request(o);
   std::shared_ptr<Pipeline> pipeline;
   {
     ProgressBar bar("loading", true);
@@ -161,7 +93,8 @@ int run(ImageArguments& o) {
       if (i == 0) report("note", note);
     }
     if (o.metadata) {
-      result.picture.texts.emplace_back("parameters", pictures::write_picture_text(text_of(o, request, result, facts)));
+      result.picture.texts.emplace_back("parameters",
+                                        pictures::write_picture_text(describe_picture(o, request, result, facts)));
     }
     if (o.mark) result.picture.texts.emplace_back(images::kXmpKeyword, kMadeByModel);
     const std::string path = numbered_path(o.out, i + 1, o.count);
@@ -215,16 +148,30 @@ void add_image(Command root) {
       .placeholder("NAME")
       .default_text("the pipeline's")
       .alias("--scheduler");
+  command
+      .option("--like", o->like,
+              "Program whose noise, steps, strength and prompts are taken; options for one of these count more")
+      .one_of({"diffusers", "comfyui", "a1111"})
+      .placeholder("diffusers|comfyui|a1111")
+      .default_text("none");
+  Option init = command.option("--init", o->init, "Picture to draw anew, PNG or JPEG; resized to the size")
+                    .placeholder("PICTURE")
+                    .file(FileUse::kInput);
+  command.number("--strength", o->strength, "How much of --init is drawn anew: 0 is the picture as it is, 1 none of it")
+      .needs(init)
+      .alias("--denoise,--denoising-strength");
   command.number("--eta", o->eta, "New noise in each step, 0 to 1").default_text("the sampler's");
   command.option("--rng", o->noise, "Whose noise a seed gives: PyTorch's on a CPU, or A1111's NV")
       .one_of({"torch", "nv"})
-      .placeholder("torch|nv");
+      .placeholder("torch|nv")
+      .default_text("torch");
   command
       .option("--weights", o->weights,
               "How a prompt writes weights and may be longer than 75 tokens: as A1111, as ComfyUI, or not at all, as "
               "in diffusers")
       .one_of({"a1111", "comfyui", "none"})
-      .placeholder("a1111|comfyui|none");
+      .placeholder("a1111|comfyui|none")
+      .default_text("a1111");
   command.number("--clip-skip", o->clip_skip, "Last layers of the text encoder to leave out; A1111 says one more")
       .range(0, 64);
   command.option("--embedding", o->embeddings, "A textual inversion, which the prompt calls by name; may be repeated")

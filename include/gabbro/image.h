@@ -45,9 +45,15 @@ struct PictureProgress {
   int64_t channels = 4, height = 0, width = 0;
 };
 
+// Pixels [height, width, 3], RGB in rows from the top.
+struct RgbPicture {
+  int64_t width = 0, height = 0;
+  std::vector<uint8_t> pixels{};
+};
+
 struct PictureOptions {
   std::string negative{};
-  int64_t width = 0, height = 0;  // pixels; 0: the model's
+  int64_t width = 0, height = 0;  // pixels; 0: those of `init`, else the model's
   int64_t steps = 20;
   double guidance = 7.5;        // at most 1: no negative prompt, and half the work
   double guidance_rescale = 0;  // 0 to 1
@@ -58,6 +64,10 @@ struct PictureOptions {
   std::string sampler{};        // "euler", "dpmpp_2m" ...; empty: the pipeline's
   std::string schedule{};       // "karras" ...; empty: the sampler's
   std::optional<double> eta{};  // new noise in each step; none: the sampler's
+  // "diffusers", "comfyui", "a1111": the steps and the strength of this program, and how it encodes pictures.
+  std::string like{};
+  std::shared_ptr<const RgbPicture> init{};  // a picture to draw anew; resized to the size
+  double strength = 0.8;                     // 0: `init` as it is; 1: from noise alone
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(const PictureProgress&)> on_step{};
 };

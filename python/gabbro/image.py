@@ -120,8 +120,11 @@ class Pipeline:
         guidance_rescale: float = 0.0,
         clip_skip: int | None = None,
         callback_on_step_end: Callable[[Pipeline, int, float, dict[str, Any]], Any] | None = None,
+        image: Any = None,
+        strength: float = 0.8,
         sampler: str = "",
         schedule: str = "",
+        like: Literal["", "diffusers", "comfyui", "a1111"] = "",
         weights: Literal["none", "a1111", "comfyui"] = "none",
         rng: Literal["torch", "nv"] = "torch",
     ) -> PipelineOutput:
@@ -131,7 +134,7 @@ class Pipeline:
         ----------
         prompt, negative_prompt : str or list of str
         height, width : int
-            Multiples of ``facts["size_multiple"]``; None: the model's.
+            Multiples of ``facts["size_multiple"]``; None: those of `image`, else the model's.
         num_inference_steps : int
         guidance_scale : float
             At most 1: no negative prompt, and half the work.
@@ -150,7 +153,11 @@ class Pipeline:
         callback_on_step_end : callable
             Called with the pipeline, the number of the step from 0, its timestep, and a dict whose
             ``"pred_original_sample"`` is the latent picture [C, h, w] that the model sees.
-        sampler, schedule, weights, rng : str
+        image : PIL.Image.Image or numpy.ndarray
+            A picture to draw anew: RGB, [H, W, 3] of uint8, or of floats from 0 to 1.
+        strength : float
+            0: `image` as it is; 1: from noise alone.
+        sampler, schedule, like, weights, rng : str
             As the options of ``gabbro image``.
 
         Returns
@@ -184,11 +191,15 @@ class Pipeline:
             "clip_skip": clip_skip or 0,
             "sampler": sampler,
             "schedule": schedule,
+            "like": like,
+            "strength": strength,
             "weights": weights,
             "rng": rng,
         }
         if eta is not None:
             options["eta"] = eta
+        if image is not None:
+            options["image"] = _rgb_of("image", image)
 
         def on_step(step: int, steps: int, timestep: float, latent: Tensor) -> None:
             assert callback_on_step_end is not None
@@ -220,6 +231,18 @@ def _seed_of(generator: Any, seed: int | None) -> int:
     if generator is not None:
         seed = generator if isinstance(generator, int) else generator.initial_seed()
     return random.getrandbits(32) if seed is None else seed
+
+
+def _rgb_of(name: str, picture: Any) -> tuple[bytes, int, int]:
+    """Bytes, width and height of a picture of Pillow, or of an array."""
+    import numpy as np
+
+    array = np.asarray(picture.convert("RGB") if hasattr(picture, "convert") else picture)
+    if array.ndim != 3 or array.shape[2] != 3:
+        raise ValueError(f"[Pipeline] {name} has shape {array.shape}, expected (height, width, 3)")
+    if array.dtype != np.uint8:
+        array = np.rint(np.clip(array, 0, 1) * 255).astype(np.uint8)
+    return array.tobytes(), array.shape[1], array.shape[0]
 
 
 def _pixels(result: dict[str, Any]) -> np.ndarray:

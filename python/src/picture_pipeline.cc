@@ -28,6 +28,7 @@ PicturePipeline load(const std::string& folder, const std::string& device, int t
     loaded.pipeline = Pipeline::load(
         folder, {.device = device,
                  .threads = threads,
+                 .encoder = true,
                  .embeddings = embeddings,
                  .progress = [&](const std::string& part, double done) { report(std::string_view(part), done); }});
   }
@@ -68,9 +69,20 @@ void read_option(const nb::dict& options, const char* name, T& value) {
   if (options.contains(name)) value = value_argument<T>("Pipeline", name, options[name]);
 }
 
+// (bytes, width, height) of RGB.
+std::shared_ptr<const images::Picture> picture_of(const nb::dict& given, const char* name) {
+  if (!given.contains(name)) return nullptr;
+  const auto [bytes, width, height] =
+      value_argument<std::tuple<nb::bytes, int64_t, int64_t>>("Pipeline", name, given[name]);
+  auto picture = std::make_shared<images::Picture>(images::Picture{.width = width, .height = height});
+  const auto* const first = reinterpret_cast<const uint8_t*>(bytes.c_str());
+  picture->pixels.assign(first, first + bytes.size());
+  return picture;
+}
+
 PictureRequest request_of(const nb::dict& given) {
   PictureRequest request;
-  std::string weights = "none", rng = "torch";
+  std::string weights = "none", rng = "torch", like;
   double eta = 0;
   read_option(given, "prompt", request.prompt);
   read_option(given, "negative_prompt", request.negative);
@@ -86,6 +98,10 @@ PictureRequest request_of(const nb::dict& given) {
   read_option(given, "weights", weights);
   read_option(given, "rng", rng);
   read_option(given, "eta", eta);
+  read_option(given, "like", like);
+  read_option(given, "strength", request.strength);
+  request.init = picture_of(given, "image");
+  request.like = pictures::find_program(like);
   request.syntax = syntax_of(weights);
   request.noise = noise_of(rng);
   if (given.contains("eta")) request.eta = eta;

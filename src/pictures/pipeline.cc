@@ -1,31 +1,22 @@
 #include "src/pictures/pipeline.h"
 
-#include <chrono>
 #include <filesystem>
-#include <map>
 
 #include "gabbro/graph/eval.h"
-#include "gabbro/ops/create.h"
-#include "gabbro/plan/compiled.h"
-#include "src/backend/device.h"
 #include "src/base/error.h"
-#include "src/base/seconds_since.h"
-#include "src/models/diffusion/autoencoder.h"
-#include "src/models/diffusion/autoencoder_tiny.h"
-#include "src/models/diffusion/unet.h"
 #include "src/models/weights/checkpoint_weights.h"
 #include "src/models/weights/module_weights.h"
 #include "src/pictures/guidance.h"
+#include "src/pictures/picture_tensor.h"
 #include "src/pictures/pipeline_folder.h"
+#include "src/pictures/pipeline_state.h"
 #include "src/pictures/preview.h"
-#include "src/pictures/prompt_encoder.h"
-#include "src/pictures/scheduler_config.h"
+#include "src/pictures/request_schedule.h"
 
 namespace gabbro::pictures {
 namespace {
 
 using diffusion::Autoencoder;
-using diffusion::Denoiser;
 
 constexpr int64_t kMostSide = 16384, kMostSteps = 1000;
 
@@ -49,24 +40,6 @@ std::shared_ptr<M> load_part(const std::string& folder, const std::shared_ptr<De
   facts.file_bytes += checkpoint.file_bytes();
   if (options.progress) options.progress(part, 1);  // also if tensors of the file are not used
   return model;
-}
-
-// The pixels of a decoded tensor [1, 3, H, W] whose values are scaled and shifted to 0 .. 1.
-images::Picture picture_of(const Tensor& decoded, float scale, float shift) {
-  const std::vector<float> values = to_host<float>(decoded);
-  images::Picture picture{.width = decoded.shape()[3], .height = decoded.shape()[2]};
-  const auto pixels = static_cast<size_t>(picture.width * picture.height);
-  picture.pixels.resize(3 * pixels);
-  for (size_t c = 0; c < 3; ++c) {
-    for (size_t i = 0; i < pixels; ++i) {
-      const float value = values[c * pixels + i];
-      if (!std::isfinite(value)) throw failed("the decoded picture has values that are not numbers");
-      // Rounded as diffusers does: to the nearest, ties to even.
-      const float unit = std::clamp(value * scale + shift, 0.0f, 1.0f);
-      picture.pixels[3 * i + c] = static_cast<uint8_t>(std::nearbyint(unit * 255));
-    }
-  }
-  return picture;
 }
 
 // The numbers that SDXL was trained with for a picture: its size before it was cropped, the crop's corner, its size.
@@ -94,28 +67,6 @@ void require_texts(const std::string& path, const PromptEncoder& text, const dif
 
 }  // namespace
 
-struct Pipeline::State {
-  PipelineFacts facts;
-  std::shared_ptr<Device> device;
-  FilesInUse files;
-  std::unique_ptr<PromptEncoder> text;
-  std::shared_ptr<diffusion::UNet> unet;
-  std::shared_ptr<Autoencoder> autoencoder;
-  std::shared_ptr<diffusion::TinyDecoder> tiny_decoder;  // of previews; null: none
-  Json scheduler;
-  std::string scheduler_name;
-  // The denoiser for a batch, sides and a length of text; the last one.
-  std::unique_ptr<Compiled> compiled;
-  std::vector<int64_t> compiled_for;
-
-  SchedulerConfig scheduler_for(const PictureRequest& request) const;
-  EncodedPrompts encode(const PictureRequest& request, PictureResult& result) const;
-  std::vector<float> denoise(const Latent& x, double timestep, const EncodedPrompts& prompts,
-                             const PictureRequest& request, int64_t height, int64_t width);
-  std::vector<float> added_features(const EncodedPrompts& prompts, int64_t height, int64_t width) const;
-  images::Picture decode(const Latent& latent, int64_t height, int64_t width, const std::atomic<bool>* cancel) const;
-};
-
 Pipeline::Pipeline(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Pipeline::~Pipeline() = default;
 const PipelineFacts& Pipeline::facts() const { return state_->facts; }
@@ -141,8 +92,9 @@ std::shared_ptr<Pipeline> Pipeline::load(const std::string& path, const Pipeline
   s.text = std::make_unique<PromptEncoder>(folder, s.device, options.check_weights, options.embeddings);
   require_texts(path, *s.text, unet);
   s.unet = load_part<diffusion::UNet>(folder.unet, s.device, options, s.files, s.facts, "U-Net", unet);
-  s.autoencoder =
-      load_part<Autoencoder>(folder.vae, s.device, options, s.files, s.facts, "autoencoder", autoencoder, false);
+  s.autoencoder = load_part<Autoencoder>(folder.vae, s.device, options, s.files, s.facts, "autoencoder", autoencoder,
+                                         options.encoder);
+  s.has_encoder = options.encoder;
   if (!options.preview_decoder.empty()) {
     const diffusion::TinyDecoderConfig tiny = config_of(options.preview_decoder, diffusion::read_tiny_decoder_config);
     if (tiny.latent_channels != autoencoder.latent_channels) {
@@ -165,7 +117,8 @@ std::shared_ptr<Pipeline> Pipeline::load(const std::string& path, const Pipeline
 
 SchedulerConfig Pipeline::State::scheduler_for(const PictureRequest& request) const {
   const JsonNode config(scheduler, scheduler_name);
-  const Sampler* const sampler = request.sampler.empty() ? nullptr : &find_sampler(request.sampler);
+  const std::string name = request.sampler.empty() ? std::string(default_sampler(request.like)) : request.sampler;
+  const Sampler* const sampler = name.empty() ? nullptr : &find_sampler(name);
   SchedulerConfig chosen = read_scheduler_config(config, sampler);
   if (chosen.sampler == nullptr) {
     throw Error(ErrorCode::kBadInput, fmt::format("{}: no sampler of {} is built", config.path(), chosen.class_name),
@@ -173,6 +126,11 @@ SchedulerConfig Pipeline::State::scheduler_for(const PictureRequest& request) co
   }
   if (request.eta) chosen.options.eta = request.eta;
   return chosen;
+}
+
+std::string Pipeline::State::schedule_name(const PictureRequest& request) const {
+  if (!request.schedule.empty()) return request.schedule;
+  return std::string(default_schedule(request.like, scheduler_for(request).sampler->name));
 }
 
 void Pipeline::check(const PictureRequest& request) const {
@@ -197,14 +155,22 @@ void Pipeline::check(const PictureRequest& request) const {
     throw bad_input("--eta {} is not in 0 to 1", *request.eta);
   if (request.clip_skip < 0 || request.clip_skip > state_->text->most_skipped())
     throw bad_input("--clip-skip {}: the text encoder has {} layers", request.clip_skip, state_->text->layers());
+  if (!(request.strength >= 0 && request.strength <= 1))
+    throw bad_input("--strength {} is not in 0 to 1", request.strength);
   const SchedulerConfig scheduler = state_->scheduler_for(request);
-  if (request.schedule.empty()) {
-    make_schedule(scheduler, request.steps);
-  } else {
-    make_named_schedule(std::make_shared<NoiseTable>(scheduler.noise), request.schedule, request.steps);
-    if (scheduler.sampler->style == TimestepStyle::kDiscrete || scheduler.sampler->style == TimestepStyle::kConsistency)
-      throw bad_input("--schedule {}: the sampler {} has its own timesteps", request.schedule, scheduler.sampler->name);
-  }
+  const bool begins = request.init != nullptr && request.strength > 0 && request.strength < 1;
+  schedule_of({.steps = request.steps,
+               .schedule = state_->schedule_name(request),
+               .like = request.like,
+               .strength = begins ? request.strength : 1},
+              scheduler);
+  const bool own_timesteps =
+      scheduler.sampler->style == TimestepStyle::kDiscrete || scheduler.sampler->style == TimestepStyle::kConsistency;
+  if (!request.schedule.empty() && own_timesteps)
+    throw bad_input("--schedule {}: the sampler {} has its own timesteps", request.schedule, scheduler.sampler->name);
+  if (request.init == nullptr) return;
+  if (request.init->channels != 3) throw bad_input("--init: a picture of {} channels", request.init->channels);
+  if (!state_->has_encoder) throw bad_input("--init: the pipeline was loaded without its encoder");
 }
 
 EncodedPrompts Pipeline::State::encode(const PictureRequest& request, PictureResult& result) const {
@@ -293,63 +259,6 @@ images::Picture Pipeline::preview(const PictureStep& step) const {
   Tensor y = (*s.tiny_decoder)(z);  // [1, 3, H, W]
   eval(std::span(&y, 1));
   return picture_of(y, 1, 0);
-}
-
-PictureResult Pipeline::generate(const PictureRequest& request) {
-  State& s = *state_;
-  check(request);
-  PictureResult result;
-  result.width = request.width > 0 ? request.width : s.facts.width;
-  result.height = request.height > 0 ? request.height : s.facts.height;
-  const int64_t width = result.width / s.facts.size_multiple, height = result.height / s.facts.size_multiple;
-  const SchedulerConfig scheduler = s.scheduler_for(request);
-  const Schedule schedule =
-      request.schedule.empty()
-          ? make_schedule(scheduler, request.steps)
-          : make_named_schedule(std::make_shared<NoiseTable>(scheduler.noise), request.schedule, request.steps);
-  result.sampler = scheduler.sampler->name;
-  result.schedule = request.schedule;
-
-  auto started = std::chrono::steady_clock::now();
-  const EncodedPrompts prompts = s.encode(request, result);
-  result.text_seconds = seconds_since(started);
-
-  started = std::chrono::steady_clock::now();
-  const int64_t channels = s.unet->facts().in_channels;
-  const std::unique_ptr<NoiseSource> noise = make_noise_source(request.noise, request.seed);
-  Latent x = noise->normal(static_cast<size_t>(channels * height * width));
-  for (float& value : x) value = static_cast<float>(value * schedule.start_scale);
-  const int64_t calls = static_cast<int64_t>(schedule.steps()) * scheduler.sampler->evaluations;
-  SamplerModel model{.prediction = scheduler.prediction};
-  model.call = [&](const Latent& at, double timestep) {
-    Latent output = s.denoise(at, timestep, prompts, request, height, width);
-    ++result.evaluations;
-    for (const float value : output) {
-      if (!std::isfinite(value))
-        throw failed("step {}: the U-Net's output has values that are not numbers", result.evaluations);
-    }
-    if (request.on_step) {
-      const double ratio = schedule.table->sigma_at(timestep);
-      const Latent seen = model.picture_of(at, output, {.ratio = ratio, .timestep = timestep});
-      request.on_step({.step = result.evaluations,
-                       .steps = std::max(calls, result.evaluations),
-                       .latent = seen,
-                       .channels = channels,
-                       .height = height,
-                       .width = width,
-                       .timestep = timestep});
-    }
-    return output;
-  };
-  result.latent = scheduler.sampler->run(
-      std::move(x), {.schedule = schedule, .model = model, .noise = *noise, .options = scheduler.options});
-  result.denoise_seconds = seconds_since(started);
-
-  started = std::chrono::steady_clock::now();
-  result.picture = s.decode(result.latent, height, width, request.cancel);
-  result.decode_seconds = seconds_since(started);
-  s.files.require_unchanged();
-  return result;
 }
 
 }  // namespace gabbro::pictures

@@ -1,5 +1,6 @@
 // include/gabbro/image.h on top of Pipeline.
 #include "gabbro/image.h"
+#include "src/base/error.h"
 #include "src/pictures/pipeline.h"
 
 namespace gabbro {
@@ -20,6 +21,14 @@ PromptSyntax syntax_of(PromptWeights weights) {
   return PromptSyntax::kPlain;
 }
 
+std::shared_ptr<const images::Picture> picture_of(const RgbPicture& rgb, const char* name) {
+  auto picture = std::make_shared<images::Picture>(
+      images::Picture{.width = rgb.width, .height = rgb.height, .pixels = rgb.pixels});
+  if (rgb.width < 1 || rgb.height < 1 || picture->size() != rgb.pixels.size())
+    throw bad_input("{}: {} bytes for {} x {} pixels of RGB", name, rgb.pixels.size(), rgb.width, rgb.height);
+  return picture;
+}
+
 pictures::PictureRequest request_of(const std::string& prompt, const PictureOptions& o) {
   pictures::PictureRequest request{.prompt = prompt,
                                    .negative = o.negative,
@@ -35,7 +44,10 @@ pictures::PictureRequest request_of(const std::string& prompt, const PictureOpti
                                    .sampler = o.sampler,
                                    .schedule = o.schedule,
                                    .eta = o.eta,
+                                   .like = pictures::find_program(o.like),
+                                   .strength = o.strength,
                                    .cancel = o.cancel};
+  if (o.init != nullptr) request.init = picture_of(*o.init, "init");
   if (o.on_step) {
     request.on_step = [&o](const pictures::PictureStep& step) {
       o.on_step({.step = step.step,
@@ -66,6 +78,7 @@ std::shared_ptr<PicturePipeline> PicturePipeline::load(const std::string& folder
   auto state = std::make_unique<State>();
   state->pipeline = pictures::Pipeline::load(folder, {.device = options.device,
                                                       .threads = options.threads,
+                                                      .encoder = true,
                                                       .embeddings = options.embeddings,
                                                       .progress = options.progress});
   const pictures::PipelineFacts& f = state->pipeline->facts();

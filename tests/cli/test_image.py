@@ -4,31 +4,14 @@ import os
 import shutil
 import struct
 import subprocess
-import zlib
 
 import support
+from picture_files import chunks, text_of
 from support import ROOT, TestCase
 
 PIPELINES = ROOT / "tests" / "data" / "pictures"
 SIZE = ("-W", "24", "-H", "16", "--steps", "3", "--device", "cpu")
 SMALL = (*SIZE, "--seed", "5")
-
-
-def chunks(png):
-    """The chunks of a PNG file by their types, with checked checksums."""
-    assert png[:8] == b"\x89PNG\r\n\x1a\n"
-    found, at = [], 8
-    while at < len(png):
-        size, kind = struct.unpack_from(">I4s", png, at)
-        data = png[at + 8:at + 8 + size]
-        assert struct.unpack_from(">I", png, at + 8 + size)[0] == zlib.crc32(kind + data)
-        found.append((kind.decode(), data))
-        at += 12 + size
-    return found
-
-
-def text_of(png):
-    return {data.split(b"\0")[0].decode(): data for kind, data in chunks(png) if kind in ("tEXt", "iTXt")}
 
 
 class Image(TestCase):

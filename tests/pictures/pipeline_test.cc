@@ -9,6 +9,7 @@
 #include "src/pictures/text_states.h"
 #include "tests/pictures/expected_tensors.h"
 #include "tests/pictures/pipeline_copy.h"
+#include "tests/pictures/scheduler_copy.h"
 
 namespace gabbro::pictures {
 namespace {
@@ -86,36 +87,18 @@ TEST(TextStates, of_long_and_weighted_prompts) {
 }
 
 TEST(Pictures, equal_those_of_diffusers) {
-  constexpr const char* kNoise = R"("beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear")";
-  const std::pair<const char*, const char*> schedulers[] = {
-      {"pndm", R"("PNDMScheduler", "skip_prk_steps": true, "steps_offset": 1, "set_alpha_to_one": false)"},
-      {"ddim", R"("DDIMScheduler", "clip_sample": false, "steps_offset": 1, "set_alpha_to_one": false)"},
-      {"euler", R"("EulerDiscreteScheduler", "timestep_spacing": "leading", "steps_offset": 1)"},
-      {"euler_trailing", R"("EulerDiscreteScheduler", "timestep_spacing": "trailing")"},
-      {"euler_karras", R"("EulerDiscreteScheduler", "use_karras_sigmas": true)"},
-      {"euler_a", R"("EulerAncestralDiscreteScheduler")"},
-      {"heun", R"("HeunDiscreteScheduler")"},
-      {"dpmpp_2m", R"("DPMSolverMultistepScheduler")"},
-      {"dpmpp_2m_karras", R"("DPMSolverMultistepScheduler", "use_karras_sigmas": true)"},
-      {"dpmpp_2m_sde", R"("DPMSolverMultistepScheduler", "algorithm_type": "sde-dpmsolver++")"},
-      {"unipc", R"("UniPCMultistepScheduler")"},
-      {"lcm", R"("LCMScheduler")"},
-      {"lms", R"("LMSDiscreteScheduler")"},
-      {"ddpm", R"("DDPMScheduler")"},
-      {"tcd", R"("TCDScheduler")"},
-      {"tcd_noise", R"("TCDScheduler")"}};
   const ExpectedTensors expected("sd15");
   // Samplers are the host's: on the slow simulator one that is called once a step, and one twice, are enough.
   const bool simulated = std::string(test_device()->facts().id).starts_with("sim");
-  for (const auto& [name, scheduler] : schedulers) {
-    if (simulated && name != std::string("pndm") && name != std::string("heun")) continue;
-    const auto pipeline =
-        load(with_scheduler("sd15", std::string("{") + kNoise + ", \"_class_name\": " + scheduler + "}"));
+  for (const SchedulerRow& row : scheduler_rows()) {
+    const std::string name = row.name;
+    if (simulated && name != "pndm" && name != "heun") continue;
+    const auto pipeline = load(with_scheduler("sd15", row));
     PictureRequest request = request_of("", 24, 16);
-    if (name == std::string("tcd_noise")) request.eta = 0.3;
+    if (name == "tcd_noise") request.eta = 0.3;
     const PictureResult result = pipeline->generate(request);
-    EXPECT_LE(relative_error(result.latent, expected.values(std::string(name) + ".latent")), kTenSteps) << name;
-    if (std::string(name) != "pndm") continue;
+    EXPECT_LE(relative_error(result.latent, expected.values(name + ".latent")), kTenSteps) << name;
+    if (name != "pndm") continue;
     // The picture, which diffusers has in 0 .. 1.
     const std::vector<float> picture = expected.values("picture");
     ASSERT_EQ(result.picture.pixels.size(), picture.size());
@@ -246,7 +229,7 @@ TEST(Pictures, refuse_requests_that_cannot_be) {
 TEST(Pipelines, with_wrong_files_are_refused) {
   namespace fs = std::filesystem;
   const auto refused = [](const char* part, auto change) {
-    const fs::path copy = with_scheduler("sd15", R"({"_class_name": "EulerDiscreteScheduler"})");
+    const fs::path copy = with_scheduler("sd15", SchedulerRow{"", R"("EulerDiscreteScheduler")"});
     change(copy);
     try {
       load(copy.string());

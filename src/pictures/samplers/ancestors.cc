@@ -10,9 +10,11 @@ Latent sample_ddpm(Latent x, const SamplerRun& run) {
     const double scale = from.alpha() / to.alpha(), beta = 1 - scale * scale;  // of this step
     const double variance = from.sigma() * from.sigma(), left = to.sigma() * to.sigma();
     x = weighted_sum({{to.alpha() * beta / variance, picture}, {scale * left / variance, x}});  // equation 7
-    if (from.timestep <= 0) continue;
-    const Latent noise = run.noise.normal(x.size());
-    x = weighted_sum({{1, x}, {std::sqrt(left / variance * beta), noise}});
+    if (from.timestep > 0) {
+      const Latent noise = run.noise.normal(x.size());
+      x = weighted_sum({{1, x}, {std::sqrt(left / variance * beta), noise}});
+    }
+    finish_step(x, i, run, StateForm::kVariance);
   }
   return x;
 }
@@ -29,10 +31,12 @@ Latent sample_tcd(Latent x, const SamplerRun& run) {
     const Latent output = run.model.call(x, from.timestep);
     const Latent picture = run.model.picture_of(x, output, from), noise = run.model.noise_of(x, output, from);
     x = weighted_sum({{between.alpha(), picture}, {between.sigma(), noise}});
-    if (eta == 0 || i + 1 == s.steps()) continue;
-    const Latent drawn = run.noise.normal(x.size());
-    const double scale = to.alpha() / between.alpha();
-    x = weighted_sum({{scale, x}, {std::sqrt(1 - scale * scale), drawn}});
+    if (eta != 0 && i + 1 < s.steps()) {
+      const Latent drawn = run.noise.normal(x.size());
+      const double scale = to.alpha() / between.alpha();
+      x = weighted_sum({{scale, x}, {std::sqrt(1 - scale * scale), drawn}});
+    }
+    finish_step(x, i, run, StateForm::kVariance);
   }
   return x;
 }

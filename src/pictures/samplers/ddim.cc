@@ -20,6 +20,7 @@ Latent sample_ddim(Latent x, const SamplerRun& run) {
       const Latent drawn = run.noise.normal(x.size());
       x = weighted_sum({{1, x}, {fresh, drawn}});
     }
+    finish_step(x, i, run, StateForm::kVariance);
   }
   return x;
 }
@@ -56,6 +57,7 @@ Latent sample_pndm(Latent x, const SamplerRun& run) {
     } else {
       x = next;
     }
+    finish_step(x, i, run, StateForm::kVariance);
   }
   return x;
 }
@@ -68,10 +70,12 @@ Latent sample_lcm(Latent x, const SamplerRun& run) {
     const double t = s.levels[i].timestep * run.options.timestep_scaling;
     const double length = t * t + kDataDeviation * kDataDeviation;
     const double skip = kDataDeviation * kDataDeviation / length, out = t / std::sqrt(length);
-    const Latent denoised = weighted_sum({{out, picture}, {skip, x}});
-    if (i + 1 == s.steps()) return denoised;
-    const Latent noise = run.noise.normal(x.size());
-    x = weighted_sum({{s.targets[i].alpha(), denoised}, {s.targets[i].sigma(), noise}});
+    x = weighted_sum({{out, picture}, {skip, x}});
+    if (i + 1 < s.steps()) {
+      const Latent noise = run.noise.normal(x.size());
+      x = weighted_sum({{s.targets[i].alpha(), x}, {s.targets[i].sigma(), noise}});
+    }
+    finish_step(x, i, run, StateForm::kVariance);
   }
   return x;
 }

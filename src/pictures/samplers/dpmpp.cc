@@ -41,6 +41,7 @@ Latent sample_dpmpp_2m(Latent x, const SamplerRun& run) {
     x = weighted_sum({{to / from, x}, {taken + lean, state.picture}, {-lean, before}});
     state.before = std::move(state.picture);
     state.step_before = h;
+    finish_step(x, i, run, StateForm::kRatio);
   }
   return from_ratio_form(x, s.targets.back());
 }
@@ -64,6 +65,7 @@ Latent sample_dpmpp_2m_sde(Latent x, const SamplerRun& run) {
     x = weighted_sum({{kept, x}, {taken + lean, state.picture}, {-lean, before}, {up, noise}});
     state.before = std::move(state.picture);
     state.step_before = h;
+    finish_step(x, i, run, StateForm::kRatio);
   }
   return from_ratio_form(x, s.targets.back());
 }
@@ -83,12 +85,13 @@ Latent sample_dpmpp_sde(Latent x, const SamplerRun& run) {
     const Latent picture = picture_in(x, s.levels[i], run.model);
     if (to == 0) {
       x = picture;
-      continue;
+    } else {
+      const double middle = std::sqrt(from * to);
+      const NoiseLevel level{.ratio = middle, .timestep = s.table->timestep_of(middle)};
+      const Latent half = solve(picture, from, ancestral_step(from, middle, eta));
+      x = solve(picture_in(half, level, run.model), from, ancestral_step(from, to, eta));
     }
-    const double middle = std::sqrt(from * to);
-    const NoiseLevel level{.ratio = middle, .timestep = s.table->timestep_of(middle)};
-    const Latent half = solve(picture, from, ancestral_step(from, middle, eta));
-    x = solve(picture_in(half, level, run.model), from, ancestral_step(from, to, eta));
+    finish_step(x, i, run, StateForm::kRatio);
   }
   return from_ratio_form(x, s.targets.back());
 }

@@ -15,8 +15,10 @@ Latent euler_step(const Latent& x, const Latent& picture, double from, double to
 Latent sample_euler(Latent x, const SamplerRun& run) {
   const Schedule& s = run.schedule;
   x = to_ratio_form(x, s.levels.front());
-  for (size_t i = 0; i < s.steps(); ++i)
+  for (size_t i = 0; i < s.steps(); ++i) {
     x = euler_step(x, picture_in(x, s.levels[i], run.model), s.levels[i].ratio, s.targets[i].ratio);
+    finish_step(x, i, run, StateForm::kRatio);
+  }
   return from_ratio_form(x, s.targets.back());
 }
 
@@ -30,6 +32,7 @@ Latent sample_euler_ancestral(Latent x, const SamplerRun& run) {
     // Also where its factor is 0, as diffusers draws it: the next picture of a stream gets the same numbers.
     const Latent noise = run.noise.normal(x.size());
     x = weighted_sum({{1, x}, {step.up, noise}});
+    finish_step(x, i, run, StateForm::kRatio);
   }
   return from_ratio_form(x, s.targets.back());
 }
@@ -43,12 +46,13 @@ Latent sample_heun(Latent x, const SamplerRun& run) {
     const Latent guess = euler_step(x, picture, from, to);
     if (to == 0) {
       x = guess;
-      continue;
+    } else {
+      const Latent second = picture_in(guess, s.targets[i], run.model);
+      // The mean of both slopes.
+      const double half = (to - from) / 2;
+      x = weighted_sum({{1 + half / from, x}, {-half / from, picture}, {half / to, guess}, {-half / to, second}});
     }
-    const Latent second = picture_in(guess, s.targets[i], run.model);
-    // The mean of both slopes.
-    const double half = (to - from) / 2;
-    x = weighted_sum({{1 + half / from, x}, {-half / from, picture}, {half / to, guess}, {-half / to, second}});
+    finish_step(x, i, run, StateForm::kRatio);
   }
   return from_ratio_form(x, s.targets.back());
 }

@@ -44,6 +44,7 @@ Latent sample_lms(Latent x, const SamplerRun& run) {
     const auto slope = [&](size_t k) -> const Latent& { return slopes[std::min(k, slopes.size() - 1)]; };
     x = weighted_sum(
         {{1, x}, {factors[0], slope(0)}, {factors[1], slope(1)}, {factors[2], slope(2)}, {factors[3], slope(3)}});
+    finish_step(x, i, run, StateForm::kRatio);
   }
   return from_ratio_form(x, s.targets.back());
 }

@@ -51,6 +51,9 @@ struct SamplerRun {
   const SamplerModel& model;
   NoiseSource& noise;
   SamplerOptions options{};
+  // Called after each step with the state, which it may change, and the level where the next step begins (no noise
+  // after the last one). `ratio_form`: the state is picture + ratio · noise, else alpha · picture + sigma · noise.
+  std::function<void(Latent& x, const NoiseLevel& level, bool ratio_form)> after_step{};
 };
 
 // Each takes x at the first level (start_scale · noise for a new picture), and returns it at the last target.

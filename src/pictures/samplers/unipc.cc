@@ -104,6 +104,7 @@ Latent sample_unipc(Latent x, const SamplerRun& run) {
     order = std::min(o.lower_order_final ? std::min(most, s.steps() - i) : most, i + 1);
     last = x;
     x = s.targets[i].ratio == 0 ? past.back().picture : unipc_step(x, past, s.targets[i].ratio, nullptr, order, o);
+    finish_step(x, i, run, StateForm::kRatio);
   }
   return from_ratio_form(x, s.targets.back());
 }

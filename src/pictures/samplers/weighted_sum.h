@@ -22,6 +22,14 @@ inline Latent picture_in(const Latent& x, const NoiseLevel& level, const Sampler
   return model.picture(from_ratio_form(x, level), level);
 }
 
+// Ends step i of a run, whose state is x.
+enum class StateForm { kVariance, kRatio };
+inline void finish_step(Latent& x, size_t i, const SamplerRun& run, StateForm form) {
+  if (!run.after_step) return;
+  const std::vector<NoiseLevel>& levels = run.schedule.levels;
+  run.after_step(x, i + 1 < levels.size() ? levels[i + 1] : NoiseLevel{}, form == StateForm::kRatio);
+}
+
 // A step from `from` to `to` with new noise (Karras et al. 2022, section 4): to `down`, and `up` of noise.
 struct AncestralStep {
   double down = 0, up = 0;

@@ -1,0 +1,42 @@
+// What `image` was asked for, and the text that it writes into its pictures.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/cli/options.h"
+#include "src/pictures/picture_text.h"
+#include "src/pictures/pipeline.h"
+
+namespace gabbro::cli {
+
+struct ImageArguments {
+  CommonOptions common;
+  std::string model, prompt, negative, out, sampler, schedule, preview_decoder, init, like;
+  std::optional<std::string> noise, weights;  // none: those of `like`
+  std::vector<std::string> embeddings;
+  std::optional<uint64_t> seed;
+  std::optional<float> eta;
+  int64_t width = 0, height = 0, steps = 20, count = 1, clip_skip = 0;
+  float guidance = 7.5f, guidance_rescale = 0, strength = 0.8f;
+  bool metadata = true, mark = false, preview = false;
+};
+
+// The request without a seed. Reads the picture to begin with. Throws bad_input that names the option or the file.
+pictures::PictureRequest picture_request(const ImageArguments& o);
+
+// As A1111 writes it.
+pictures::PictureText describe_picture(const ImageArguments& o, const pictures::PictureRequest& request,
+                                       const pictures::PictureResult& result, const pictures::PipelineFacts& facts);
+
+// IPTC's mark of pictures that a model made (DigitalSourceType), as an XMP packet (ISO 16684-1).
+inline constexpr const char* kMadeByModel =
+    "<?xpacket begin=\"\xEF\xBB\xBF\" id=\"W5M0MpCehiHzreSzNTczkc9d\"?>"
+    "<x:xmpmeta xmlns:x=\"adobe:ns:meta/\"><rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\">"
+    "<rdf:Description rdf:about=\"\" xmlns:Iptc4xmpExt=\"http://iptc.org/std/Iptc4xmpExt/2008-02-29/\" "
+    "Iptc4xmpExt:DigitalSourceType=\"http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia\"/>"
+    "</rdf:RDF></x:xmpmeta><?xpacket end=\"r\"?>";
+
+}  // namespace gabbro::cli

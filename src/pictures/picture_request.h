@@ -1,0 +1,57 @@
+// A request for pictures, and what comes of it.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/images/picture.h"
+#include "src/pictures/noise/noise_source.h"
+#include "src/pictures/program_rules.h"
+#include "src/pictures/prompts/weighted_text.h"
+#include "src/pictures/samplers/sampler.h"
+
+namespace gabbro::pictures {
+
+// A step is done: `latent` is the picture that the model sees at present, [C, h, w]; of a batch the first one.
+struct PictureStep {
+  int64_t step = 0, steps = 0;  // calls of the model so far, and all of them
+  const Latent& latent;
+  int64_t channels = 4, height = 0, width = 0;
+  double timestep = 0;
+};
+
+struct PictureRequest {
+  std::string prompt, negative{};
+  int64_t width = 0, height = 0;  // 0: those of `init`, else the model's
+  int64_t steps = 20;
+  double guidance = 7.5;        // at most 1: the negative prompt has no part, and each step is half the work
+  double guidance_rescale = 0;  // 0 to 1 (Lin et al. 2024, section 3.4)
+  uint64_t seed = 0;
+  NoiseKind noise = NoiseKind::kTorch;
+  PromptSyntax syntax = PromptSyntax::kA1111;
+  int64_t clip_skip = 0;                          // last layers of the text encoder that are left out
+  std::string sampler{};                          // empty: the pipeline's
+  std::string schedule{};                         // a name of schedule_names(); empty: the sampler's
+  std::optional<double> eta{};                    // new noise a step; none: the sampler's
+  Program like = Program::kGabbro;                // steps, noise and masks by the rules of this program
+  std::shared_ptr<const images::Picture> init{};  // RGB: a picture to draw anew; resized to the request's size
+  double strength = 0.8;                          // 0: `init` as it is; 1: from noise alone
+  const std::atomic<bool>* cancel = nullptr;
+  std::function<void(const PictureStep&)> on_step{};
+};
+
+struct PictureResult {
+  images::Picture picture;
+  Latent latent;  // scaled as the denoiser has it; empty: no step was taken
+  std::string sampler, schedule;
+  int64_t width = 0, height = 0;
+  int64_t evaluations = 0;  // calls of the denoiser
+  double text_seconds = 0, denoise_seconds = 0, decode_seconds = 0;
+  std::vector<std::string> notes;  // a line each: words that were left out, ...
+};
+
+}  // namespace gabbro::pictures

@@ -1,0 +1,17 @@
+// Pictures as tensors of an autoencoder.
+#pragma once
+
+#include "gabbro/tensor/tensor.h"
+#include "src/backend/device.h"
+#include "src/images/picture.h"
+
+namespace gabbro::pictures {
+
+// The pixels of a decoded tensor [1, 3, H, W] whose values are scaled and shifted to 0 .. 1. Throws failed() for values
+// that are not numbers.
+images::Picture picture_of(const Tensor& decoded, float scale, float shift);
+
+// An RGB picture as f32 [1, 3, H, W] in -1 .. 1.
+Tensor tensor_of(const images::Picture& picture, Device& device);
+
+}  // namespace gabbro::pictures

@@ -1,0 +1,39 @@
+// The inside of a Pipeline.
+#pragma once
+
+#include "gabbro/plan/compiled.h"
+#include "src/backend/device.h"
+#include "src/models/diffusion/autoencoder.h"
+#include "src/models/diffusion/autoencoder_tiny.h"
+#include "src/models/diffusion/unet.h"
+#include "src/pictures/pipeline.h"
+#include "src/pictures/prompt_encoder.h"
+#include "src/pictures/scheduler_config.h"
+
+namespace gabbro::pictures {
+
+struct Pipeline::State {
+  PipelineFacts facts;
+  std::shared_ptr<Device> device;
+  FilesInUse files;
+  std::unique_ptr<PromptEncoder> text;
+  std::shared_ptr<diffusion::UNet> unet;
+  std::shared_ptr<diffusion::Autoencoder> autoencoder;
+  bool has_encoder = false;
+  std::shared_ptr<diffusion::TinyDecoder> tiny_decoder;  // of previews; null: none
+  Json scheduler;
+  std::string scheduler_name;
+  // The denoiser for a batch, sides and a length of text; the last one.
+  std::unique_ptr<Compiled> compiled;
+  std::vector<int64_t> compiled_for;
+
+  SchedulerConfig scheduler_for(const PictureRequest& request) const;
+  std::string schedule_name(const PictureRequest& request) const;  // empty: the sampler's own
+  EncodedPrompts encode(const PictureRequest& request, PictureResult& result) const;
+  std::vector<float> denoise(const Latent& x, double timestep, const EncodedPrompts& prompts,
+                             const PictureRequest& request, int64_t height, int64_t width);
+  std::vector<float> added_features(const EncodedPrompts& prompts, int64_t height, int64_t width) const;
+  images::Picture decode(const Latent& latent, int64_t height, int64_t width, const std::atomic<bool>* cancel) const;
+};
+
+}  // namespace gabbro::pictures
