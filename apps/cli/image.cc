@@ -154,10 +154,10 @@ void add_image(Command root) {
       .one_of({"diffusers", "comfyui", "a1111"})
       .placeholder("diffusers|comfyui|a1111")
       .default_text("none");
-  Option init = command.option("--init", o->init, "Picture to draw anew, PNG or JPEG; resized to the size")
+  Option init = command.option("--init", o->init, "Picture to redraw, PNG or JPEG; resized to the size")
                     .placeholder("PICTURE")
                     .file(FileUse::kInput);
-  command.number("--strength", o->strength, "How much of --init is drawn anew: 0 is the picture as it is, 1 none of it")
+  command.number("--strength", o->strength, "How much of --init is redrawn: 0 keeps the picture, 1 none of it")
       .needs(init)
       .alias("--denoise,--denoising-strength");
   command.number("--eta", o->eta, "New noise in each step, 0 to 1").default_text("the sampler's");

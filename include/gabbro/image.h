@@ -53,7 +53,7 @@ struct RgbPicture {
 
 struct PictureOptions {
   std::string negative{};
-  int64_t width = 0, height = 0;  // pixels; 0: those of `init`, else the model's
+  int64_t width = 0, height = 0;  // pixels; 0: the sides of `init`, else the model's
   int64_t steps = 20;
   double guidance = 7.5;        // at most 1: no negative prompt, and half the work
   double guidance_rescale = 0;  // 0 to 1
@@ -66,8 +66,8 @@ struct PictureOptions {
   std::optional<double> eta{};  // new noise in each step; none: the sampler's
   // "diffusers", "comfyui", "a1111": the steps and the strength of this program, and how it encodes pictures.
   std::string like{};
-  std::shared_ptr<const RgbPicture> init{};  // a picture to draw anew; resized to the size
-  double strength = 0.8;                     // 0: `init` as it is; 1: from noise alone
+  std::shared_ptr<const RgbPicture> init{};  // a picture to redraw; resized to the size
+  double strength = 0.8;                     // 0: `init` unchanged; 1: from noise alone
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(const PictureProgress&)> on_step{};
 };

@@ -134,7 +134,7 @@ class Pipeline:
         ----------
         prompt, negative_prompt : str or list of str
         height, width : int
-            Multiples of ``facts["size_multiple"]``; None: those of `image`, else the model's.
+            Multiples of ``facts["size_multiple"]``; None: the sides of `image`, else the model's.
         num_inference_steps : int
         guidance_scale : float
             At most 1: no negative prompt, and half the work.
@@ -154,9 +154,9 @@ class Pipeline:
             Called with the pipeline, the number of the step from 0, its timestep, and a dict whose
             ``"pred_original_sample"`` is the latent picture [C, h, w] that the model sees.
         image : PIL.Image.Image or numpy.ndarray
-            A picture to draw anew: RGB, [H, W, 3] of uint8, or of floats from 0 to 1.
+            A picture to redraw: RGB, [H, W, 3] of uint8, or of floats from 0 to 1.
         strength : float
-            0: `image` as it is; 1: from noise alone.
+            0: `image` unchanged; 1: from noise alone.
         sampler, schedule, like, weights, rng : str
             As the options of ``gabbro image``.
 

@@ -26,7 +26,7 @@ struct PictureStep {
 
 struct PictureRequest {
   std::string prompt, negative{};
-  int64_t width = 0, height = 0;  // 0: those of `init`, else the model's
+  int64_t width = 0, height = 0;  // 0: the sides of `init`, else the model's
   int64_t steps = 20;
   double guidance = 7.5;        // at most 1: the negative prompt has no part, and each step is half the work
   double guidance_rescale = 0;  // 0 to 1 (Lin et al. 2024, section 3.4)
@@ -38,8 +38,8 @@ struct PictureRequest {
   std::string schedule{};                         // a name of schedule_names(); empty: the sampler's
   std::optional<double> eta{};                    // new noise a step; none: the sampler's
   Program like = Program::kGabbro;                // steps, noise and masks by the rules of this program
-  std::shared_ptr<const images::Picture> init{};  // RGB: a picture to draw anew; resized to the request's size
-  double strength = 0.8;                          // 0: `init` as it is; 1: from noise alone
+  std::shared_ptr<const images::Picture> init{};  // RGB: a picture to redraw; resized to the request's size
+  double strength = 0.8;                          // 0: `init` unchanged; 1: from noise alone
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(const PictureStep&)> on_step{};
 };

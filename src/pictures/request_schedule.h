@@ -10,11 +10,11 @@ struct ScheduleRequest {
   int64_t steps = 20;
   std::string schedule{};  // a name of schedule_names(); empty: the scheduler's own
   Program like = Program::kGabbro;
-  // Of a picture that is drawn anew: at 1 it counts for nothing, and all steps are taken. Above 0.
+  // Share of a picture that is redrawn, above 0: at 1 the picture counts for nothing, and all steps are taken.
   double strength = 1;
 };
 
-// By strength s, diffusers takes the last int(s · steps) steps, ComfyUI all `steps` of the end of a schedule of
+// For strength s, diffusers takes the last int(s · steps) steps, ComfyUI all `steps` of the end of a schedule of
 // int(steps / s), A1111 the last int(min(s, 0.999) · steps) + 1; Gabbro as diffusers. Throws bad_input for steps that
 // the model or the sampler does not have, and for a strength that leaves no step.
 Schedule schedule_of(const ScheduleRequest& request, const SchedulerConfig& scheduler);

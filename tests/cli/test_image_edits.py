@@ -28,15 +28,15 @@ class ImageEdits(TestCase):
         self.fails(2, "image", MODEL, "a", "-o", out, "--steps", "4", "--device", "cpu", *arguments, says=says)
         self.assertFalse(out.exists())
 
-    def test_a_picture_drawn_anew(self):
+    def test_a_picture_redrawn(self):
         png, _ = self.draw("--init", self.init, "--strength", "0.5")
         self.assertEqual(pixels(png)[:2], (24, 16))
         self.assertIn(b"Denoising strength: 0.5", text_of(png)["parameters"])
         same, _ = self.draw("--init", self.init, "--strength", "0")
         self.assertEqual(pixels(same)[2], b"".join(bytes(color(x, y)) for y in range(16) for x in range(24)))
-        anew, _ = self.draw("--init", self.init, "--strength", "1")
+        redrawn, _ = self.draw("--init", self.init, "--strength", "1")
         text, _ = self.draw("-W", "24", "-H", "16")
-        self.assertEqual(pixels(anew), pixels(text))
+        self.assertEqual(pixels(redrawn), pixels(text))
         self.assertNotEqual(pixels(png), pixels(text))
 
     def test_the_size_of_the_picture(self):

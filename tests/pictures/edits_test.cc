@@ -108,7 +108,7 @@ TEST(PictureToPicture, takes_every_sampler_and_size) {
     EXPECT_EQ(result.picture.width, 24) << sampler.name;
     for (const float value : result.latent) ASSERT_TRUE(std::isfinite(value)) << sampler.name;
   }
-  // Sides that are no multiples are cut down to one, and a note says so.
+  // Sides that are not multiples are cut down to one, and a note says so.
   const images::Picture odd = images::resize_lanczos(*request.init, 21, 9);
   request.init = std::make_shared<images::Picture>(odd);
   const PictureResult result = pipeline->generate(request);

@@ -2,7 +2,7 @@
 """Writes tests/data/pictures/edits: what diffusers makes of pictures with the pipeline tests/data/pictures/sd15.
 
 expected.safetensors, all of float32:
-  init, mask                    a picture [16, 24, 3] and a mask [16, 24], 0 .. 255; where the mask is 255 it is drawn anew
+  init, mask                    a picture [16, 24, 3] and a mask [16, 24], 0 .. 255; where the mask is 255 it is redrawn
   to_picture.SAMPLER.latent     latents of StableDiffusionImg2ImgPipeline: 10 steps, strength 0.6, seed 0
   to_picture.picture            the decoded picture of ddim, in [0, 1]
   inpaint.SAMPLER.latent        of StableDiffusionInpaintPipeline with the mask, strength 1
@@ -20,7 +20,7 @@ from make_picture_fixtures import BETAS, NEGATIVE, OUT, PROMPT, SAMPLERS, random
 from safetensors.torch import save_file
 
 WIDTH, HEIGHT = 24, 16
-# Not LMS, which weighs slopes that it does not have when it begins after the first step.
+# Without LMS, which uses slopes that it does not have when it begins after the first step.
 TO_PICTURE = ["ddim", "euler", "euler_karras", "euler_a", "heun", "dpmpp_2m", "dpmpp_2m_sde", "unipc", "lcm", "ddpm"]
 INPAINT = ["ddim", "euler", "euler_a", "dpmpp_2m"]
 

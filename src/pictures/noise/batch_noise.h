@@ -21,7 +21,7 @@ class BatchNoise final : public NoiseSource {
 
   // `numbers`: count · N.
   std::vector<float> normal(size_t numbers) override;
-  // N numbers for each picture, which are the same for all where there is one stream.
+  // N numbers for each picture, the same for all in one stream.
   std::vector<float> normal_of_each(size_t numbers);
 
  private:
