@@ -63,8 +63,10 @@ void add_split_options(Command command, SplitOptions& options) {
       .option("--devices", options.devices,
               "Several devices that hold one model, in this order: 0,1 or all, or names such as cuda:0,cpu")
       .placeholder("LIST");
-  command.option("--split", options.split, "How --devices share the model: each has a range of the layers")
-      .one_of({"layers"})
+  command
+      .option("--split", options.split,
+              "How --devices share the model: each has a range of the layers, or a part of each tensor")
+      .one_of({"layers", "tensor"})
       .placeholder("layers");
   command.option("--tensor-split", options.shares, "Shares of the model by device, such as 3,1")
       .default_text("by speed and free memory")
@@ -104,6 +106,7 @@ void apply(const CommonOptions& common, LoadOptions& options) {
     return;
   }
   options.devices = parse_devices(split.devices, common.device, list_devices());
+  options.split = split.split == "tensor" ? Split::kTensor : Split::kLayers;
   if (split.shares.empty()) return;
   options.shares = parse_shares(split.shares);
   if (options.shares.size() != options.devices.size())

@@ -6,6 +6,7 @@
 #include "src/engine/engine_state.h"
 #include "src/engine/loading.h"
 #include "src/engine/model_needs.h"
+#include "src/engine/sharded/sharded_loading.h"
 #include "src/engine/staged/stage_loading.h"
 #include "src/engine/text_to_text.h"
 #include "src/models/llm/text_rotations.h"
@@ -39,12 +40,13 @@ void describe_device(const Device& device, const LoadOptions& options, ModelFact
   facts.threads = options.threads > 0 ? options.threads : device.facts().compute_units;
 }
 
-void describe_stages(std::span<const ModelStage> stages, ModelFacts& facts) {
-  if (stages.empty()) return;
+void describe_devices(const LoadedModel& loaded, ModelFacts& facts) {
+  const std::vector<std::shared_ptr<Device>> devices = loaded.devices();
+  if (devices.size() == 1) return;
   facts.device_id.clear();
-  for (const ModelStage& stage : stages)
-    facts.device_id += (facts.device_id.empty() ? "" : "+") + std::string(stage.device->facts().id);
-  facts.device_name = staged::describe(stages);
+  for (const std::shared_ptr<Device>& device : devices)
+    facts.device_id += (facts.device_id.empty() ? "" : "+") + std::string(device->facts().id);
+  facts.device_name = loaded.ranks.empty() ? staged::describe(loaded.stages) : sharded::describe(loaded.ranks);
 }
 
 }  // namespace
@@ -57,10 +59,26 @@ int64_t LoadedModel::rotation_of(int64_t length) const {
 std::vector<std::shared_ptr<Device>> LoadedModel::devices() const {
   std::vector<std::shared_ptr<Device>> all;
   for (const ModelStage& stage : stages) all.push_back(stage.device);
+  for (const ModelRank& rank : ranks) all.push_back(rank.device);
   return all.empty() ? std::vector{device} : all;
 }
 
+std::vector<nn::CacheLayer> LoadedModel::cache_layers() const {
+  if (ranks.empty()) return model->cache_spec();
+  std::vector<nn::CacheLayer> all;
+  for (const ModelRank& rank : ranks) {
+    const std::vector<nn::CacheLayer> layers = rank.model->cache_spec();
+    all.insert(all.end(), layers.begin(), layers.end());
+  }
+  return all;
+}
+
 std::vector<std::shared_ptr<Device>> LoadedModel::layer_devices() const {
+  if (!ranks.empty()) {
+    std::vector<std::shared_ptr<Device>> of_ranks;
+    for (const ModelRank& rank : ranks) of_ranks.insert(of_ranks.end(), rank.model->cache_spec().size(), rank.device);
+    return of_ranks;
+  }
   std::vector<std::shared_ptr<Device>> all(model->cache_spec().size(), device);
   for (const ModelStage& stage : stages) {
     for (int64_t i = stage.layers.first; i < stage.layers.end; ++i) all[static_cast<size_t>(i)] = stage.device;
@@ -71,6 +89,7 @@ std::vector<std::shared_ptr<Device>> LoadedModel::layer_devices() const {
 void LoadedModel::set_rotation(int64_t rotation) const {
   model->set_rotation(rotation);
   for (const ModelStage& stage : stages) stage.model->set_rotation(rotation);
+  for (const ModelRank& rank : ranks) rank.model->set_rotation(rotation);
 }
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -130,12 +149,13 @@ void Engine::set_adapter_scales(std::span<const float> scales) {
 void Engine::State::make_cache() {
   ModelFacts& facts = loaded.facts;
   const CacheSize size = {.context = facts.context, .sequences = facts.sequences, .chunk = pass->prompt_chunk()};
-  cache.make(loaded.layer_devices(), cache_config(loaded.model->cache_spec(), facts.kv_type, size), facts.context);
+  cache.make(loaded.layer_devices(), cache_config(loaded.cache_layers(), facts.kv_type, size), facts.context,
+             loaded.ranks.size());
   const nn::KvCacheConfig& config = cache.config();
   facts.cache_bytes = static_cast<uint64_t>(config.bytes());
   facts.state_bytes = static_cast<uint64_t>(config.state_bytes());
   facts.kv_bytes_per_token = static_cast<uint64_t>(config.bytes_per_token());
-  if (cache.memory().is_by_need() && loaded.stages.empty()) warn_of_memory(*loaded.device, config, size, facts);
+  if (cache.memory().is_by_need() && loaded.devices().size() == 1) warn_of_memory(*loaded.device, config, size, facts);
 }
 
 std::shared_ptr<Engine> Engine::load(const std::string& path, const LoadOptions& options) {
@@ -157,7 +177,7 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   }
   state->make_cache();
   describe_device(*loaded.device, options, loaded.facts);
-  describe_stages(loaded.stages, loaded.facts);
+  describe_devices(loaded, loaded.facts);
   // A limited memory has no room for buffers of loading that a pool keeps.
   if (loaded.facts.streaming.memory > 0) loaded.device->trim(abi::MemoryKind::kDevice);
   state->pass->start(loaded.facts);

@@ -11,9 +11,14 @@
 #include "src/engine/streaming/weight_stream.h"
 #include "src/models/llm/model.h"
 #include "src/models/weights/adapter.h"
+#include "src/models/weights/tensor_shard.h"
 #include "src/text/tokenizer.h"
 
 namespace gabbro {
+
+namespace sharded {
+class RankSums;  // sharded/rank_sums.h
+}
 
 // A device with a range of the model's layers.
 struct ModelStage {
@@ -22,25 +27,36 @@ struct ModelStage {
   std::shared_ptr<llm::LanguageModel> model;  // which has the weights of these layers
 };
 
+// A device with a part of each of the model's tensors.
+struct ModelRank {
+  std::shared_ptr<Device> device;
+  std::unique_ptr<const llm::TensorShard> shard;
+  std::shared_ptr<llm::LanguageModel> model;
+};
+
 struct LoadedModel {
   std::shared_ptr<Device> device;                   // that gets the tokens of a step
   std::vector<ModelStage> stages;                   // in their order; empty: all layers are on `device`
+  std::vector<ModelRank> ranks;                     // likewise; empty: no tensor is cut
+  std::shared_ptr<sharded::RankSums> sums;          // over the ranks
   std::string identity;                             // of the files that were loaded
   FilesInUse files;                                 // whose weights are used in place, or streamed
   std::unique_ptr<streaming::WeightStream> stream;  // null: all weights are on the device
   std::vector<llm::ScaledAdapter> adapters;
   std::shared_ptr<llm::InputSquares> observer;  // mostly null
-  std::shared_ptr<llm::LanguageModel> model;    // the first stage's, if there are stages
+  std::shared_ptr<llm::LanguageModel> model;    // the first stage's, or rank's
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string no_tokenizer;  // why there is none
   ModelTemplates chat_templates;
   ModelFacts facts;
   SamplingDefaults sampling;
 
-  // The device of the logits.
+  // The device of the logits, or of rank 0.
   const std::shared_ptr<Device>& output_device() const { return stages.empty() ? device : stages.back().device; }
-  std::vector<std::shared_ptr<Device>> devices() const;        // each once
-  std::vector<std::shared_ptr<Device>> layer_devices() const;  // by layer
+  std::vector<std::shared_ptr<Device>> devices() const;  // each once
+  // The layers of the cache, and their devices: of ranks all layers of each, in their order.
+  std::vector<nn::CacheLayer> cache_layers() const;
+  std::vector<std::shared_ptr<Device>> layer_devices() const;
   // Sets the rotation of the model, in all stages.
   void set_rotation(int64_t rotation) const;
   // The rotation of a text's keys, see llm::TextRotations.

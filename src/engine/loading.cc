@@ -12,6 +12,7 @@
 #include "src/engine/conversion.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/model_text.h"
+#include "src/engine/sharded/sharded_loading.h"
 #include "src/engine/staged/stage_loading.h"
 #include "src/engine/streaming/engine_streaming.h"
 #include "src/models/config/config_reader.h"
@@ -66,6 +67,9 @@ std::string identity_of(const Checkpoint& checkpoint, const LoadOptions& options
     for (const auto& file : std::filesystem::directory_iterator(adapter.path, error))
       text += " " + file_identity(file.path());
   }
+  // Stored pages have the heads of all ranks, in their order.
+  if (options.split == Split::kTensor && options.devices.size() > 1)
+    text += fmt::format("; cut for {} devices by {}", options.devices.size(), fmt::join(options.shares, ","));
   return text;
 }
 
@@ -74,10 +78,15 @@ std::string identity_of(const Checkpoint& checkpoint, const LoadOptions& options
 void begin_loading(const Checkpoint& checkpoint, const LoadOptions& options, LoadedModel& loaded) {
   loaded.tokenizer = read_tokenizer_if_any(checkpoint, loaded.no_tokenizer);
   loaded.chat_templates = ModelTemplates(checkpoint, options.chat_template);
-  for (const std::shared_ptr<Device>& device : staged::open_devices(options))
-    loaded.stages.push_back({.device = device, .layers = {}, .model = nullptr});
-  if (!loaded.stages.empty()) loaded.device = loaded.stages.front().device;
-  if (loaded.stages.size() == 1) loaded.stages.clear();
+  const std::vector<std::shared_ptr<Device>> devices = staged::open_devices(options);
+  if (!devices.empty()) loaded.device = devices.front();
+  for (size_t i = 0; devices.size() > 1 && i < devices.size(); ++i) {
+    if (options.split == Split::kTensor) {
+      loaded.ranks.push_back({.device = devices[i], .shard = nullptr, .model = nullptr});
+    } else {
+      loaded.stages.push_back({.device = devices[i], .layers = {}, .model = nullptr});
+    }
+  }
   if (loaded.device == nullptr) loaded.device = open_device(options.device, {.threads = options.threads});
   loaded.sampling = read_sampling_defaults(checkpoint);
   loaded.identity = identity_of(checkpoint, options);
@@ -121,6 +130,7 @@ void load_language_model(const Checkpoint& checkpoint, const LoadOptions& option
   llm::LoadModelOptions how{
       .context = facts.context, .check_weights = options.check_weights, .quantize = quantize, .progress = progress};
   if (!loaded.stages.empty()) return staged::load_stages(checkpoint, options, needs, how, loaded);
+  if (!loaded.ranks.empty()) return sharded::load_ranks(checkpoint, options, needs, how, loaded);
   loaded.stream = streaming::plan_stream(checkpoint, needs, options, loaded.device, facts);
   loaded.adapters = load_adapters(options.adapters);
   loaded.observer = options.observer;

@@ -4,6 +4,7 @@
 #include "src/engine/decode_plans.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/resident_pass.h"
+#include "src/engine/sharded/sharded_pass.h"
 #include "src/engine/staged/staged_pass.h"
 #include "src/engine/streaming/streamed_pass.h"
 #include "src/engine/traced_pass.h"
@@ -42,6 +43,7 @@ std::unique_ptr<ModelPass> make_pass(const LoadedModel& loaded, const EngineCach
   const Evaluate evaluate = evaluate_for(loaded.observer);
   const bool decodes = loaded.observer == nullptr;  // rows of padding are not observed
   if (!loaded.stages.empty()) return std::make_unique<staged::StagedPass>(loaded, cache, evaluate);
+  if (!loaded.ranks.empty()) return std::make_unique<sharded::ShardedPass>(loaded, cache, evaluate);
   if (loaded.stream != nullptr) return std::make_unique<streaming::StreamedPass>(loaded, cache, evaluate, decodes);
   return std::make_unique<ResidentPass>(loaded, cache, plans, evaluate, decodes);
 }

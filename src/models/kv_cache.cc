@@ -164,6 +164,20 @@ KvCache::KvCache(std::span<const std::shared_ptr<Device>> devices, const KvCache
   }
 }
 
+KvCache KvCache::layers(size_t first, size_t count) const {
+  const auto part = [&](const auto& all) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+    return std::remove_cvref_t<decltype(all)>(begin, begin + static_cast<std::ptrdiff_t>(count));
+  };
+  KvCache some;
+  some.config_ = config_;
+  some.config_.layers = part(config_.layers);
+  some.layers_ = part(layers_);
+  some.latents_ = part(latents_);
+  some.states_ = part(states_);
+  return some;
+}
+
 void KvCache::provide(size_t group, int64_t pages) {
   if (pages <= provided_[group]) return;
   for (const Range& range : ranges_) {

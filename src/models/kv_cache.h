@@ -67,6 +67,10 @@ class KvCache {
   // The layers may be on several devices: `devices` by layer.
   KvCache(std::span<const std::shared_ptr<Device>> devices, const KvCacheConfig& config);
 
+  // The same memory of `count` layers from `first` on, as the cache of a model with these layers. It provides nothing,
+  // and holds no texts.
+  KvCache layers(size_t first, size_t count) const;
+
   bool is_by_need() const { return !ranges_.empty(); }
   // The first `pages` pages of a group can be written and read from here on. Throws OutOfMemory, and failed() if the
   // device refuses to map memory; pages that were there stay.
@@ -83,6 +87,8 @@ class KvCache {
   void copy_page(size_t group, int32_t from, int32_t to) const;
 
  private:
+  KvCache() = default;
+
   KvCacheConfig config_;
   // One per layer, undefined for a layer of another kind.
   std::vector<KvLayer> layers_;

@@ -45,12 +45,16 @@ struct AdapterOption {
   float scale = 1;  // of what it adds; 0: it is loaded, and not applied
 };
 
+// How several devices hold one model: each has a range of the layers, or a part of each tensor.
+enum class Split { kLayers, kTensor };
+
 struct LoadOptions {
   std::string device = "auto";  // as open_device() takes it
-  // Several devices, as open_device() takes them: each holds a range of the layers, in this order. Empty: `device`
-  // holds them all. `shares` of the layers by device; empty: by the devices' speed and free memory.
+  // Several devices, as open_device() takes them, in this order. Empty: `device` holds the model. `shares` of the model
+  // by device; empty: by the devices' speed, and for layers by free memory.
   std::vector<std::string> devices{};
   std::vector<double> shares{};
+  Split split = Split::kLayers;
   int threads = 0;        // of a CPU device; 0: one per physical core
   int64_t context = 0;    // tokens; 0: the smaller of what the model was trained for and 4096
   int64_t sequences = 1;  // of that context whose keys and values the cache holds together

@@ -17,8 +17,12 @@ int64_t longest_cut_of(const nn::KvCacheConfig& config) {
 }  // namespace
 
 void EngineCache::make(std::span<const std::shared_ptr<Device>> devices, const nn::KvCacheConfig& config,
-                       int64_t context) {
+                       int64_t context, size_t ranks) {
   memory_.emplace(devices, config);
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const size_t layers = config.layers.size() / ranks;
+    of_ranks_.push_back(memory_->layers(rank * layers, layers));
+  }
   if (config.state_bytes() > 0) states = StatePool(config.slots);
   pages_per_sequence_ = round_up(context, PagePool::kTokens) / PagePool::kTokens;
   longest_cut_ = longest_cut_of(config);

@@ -16,11 +16,14 @@ namespace gabbro {
 
 class EngineCache {
  public:
-  // To be called once, before all others. `devices`: of each layer; `context`: tokens of a sequence, at most.
-  void make(std::span<const std::shared_ptr<Device>> devices, const nn::KvCacheConfig& config, int64_t context);
+  // To be called once, before all others. `devices`: of each layer; `context`: tokens of a sequence, at most; `ranks`:
+  // of a tensor split, each with as many of the layers.
+  void make(std::span<const std::shared_ptr<Device>> devices, const nn::KvCacheConfig& config, int64_t context,
+            size_t ranks = 0);
 
   nn::KvCache& memory() { return *memory_; }
   const nn::KvCache& memory() const { return *memory_; }
+  const nn::KvCache& of_rank(size_t rank) const { return of_ranks_[rank]; }
   const nn::KvCacheConfig& config() const { return memory_->config(); }
   int64_t pages_per_sequence() const { return pages_per_sequence_; }  // M
   // How many tokens at the end of a text can be forgotten so that another one goes on from the rest: any number. With
@@ -41,6 +44,7 @@ class EngineCache {
 
  private:
   std::optional<nn::KvCache> memory_;
+  std::vector<nn::KvCache> of_ranks_;
   int64_t pages_per_sequence_ = 0;
   int64_t longest_cut_ = 0;
   std::map<std::pair<int64_t, std::string>, std::shared_ptr<Prefix>> prefixes_;  // by rotation and tree

@@ -10,18 +10,17 @@
 #include "src/models/llm/registry.h"
 
 namespace gabbro::staged {
-namespace {
 
-void refuse_others(const LoadOptions& options) {
+void require_splittable(const LoadOptions& options, size_t devices) {
   const auto refuse = [](const char* what, const char* hint) {
     throw Error(ErrorCode::kBadInput, fmt::format("a model that is split over devices has no {}", what), hint);
   };
   if (options.memory > 0) refuse("weights that are streamed", "give --devices or --memory");
   if (!options.adapters.empty()) refuse("adapters", "gabbro convert --lora merges them into a file");
   if (options.observer != nullptr) refuse("observer of its inputs", "an importance matrix is computed on one device");
+  if (!options.shares.empty() && options.shares.size() != devices)
+    throw bad_input("--tensor-split: {} shares for {} devices", options.shares.size(), devices);
 }
-
-}  // namespace
 
 std::vector<uint64_t> cache_sizes(const ModelNeeds& needs, DType kv_type, const CacheSize& size) {
   const nn::KvCacheConfig config = cache_config(needs.cache, kv_type, size);
@@ -71,9 +70,7 @@ std::vector<std::shared_ptr<Device>> open_devices(const LoadOptions& options) {
 
 void load_stages(const Checkpoint& checkpoint, const LoadOptions& wanted, const ModelNeeds& needs,
                  llm::LoadModelOptions options, LoadedModel& loaded) {
-  refuse_others(wanted);
-  if (!wanted.shares.empty() && wanted.shares.size() != loaded.stages.size())
-    throw bad_input("--tensor-split: {} shares for {} devices", wanted.shares.size(), loaded.stages.size());
+  require_splittable(wanted, loaded.stages.size());
   std::vector<SplitDevice> devices;
   for (const ModelStage& stage : loaded.stages) devices.push_back({stage.device->facts(), free_memory(*stage.device)});
   const CacheSize size = {.context = loaded.facts.context,

@@ -11,6 +11,9 @@ namespace gabbro::staged {
 // Opens the devices of the options. Throws bad_input for one that is there twice, and kNoDevice.
 std::vector<std::shared_ptr<Device>> open_devices(const LoadOptions& options);
 
+// Throws bad_input for an option that a model on several devices cannot have, and for another number of shares.
+void require_splittable(const LoadOptions& options, size_t devices);
+
 // Loads the stages of loaded.stages, whose devices are open and whose ranges this chooses, with the options of a model
 // on one device. Throws bad_input for what a split model cannot have, and OutOfMemory where it does not fit.
 void load_stages(const Checkpoint& checkpoint, const LoadOptions& wanted, const ModelNeeds& needs,

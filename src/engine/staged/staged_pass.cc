@@ -7,6 +7,7 @@
 #include "src/engine/cache/engine_cache.h"
 #include "src/engine/decode_plans.h"
 #include "src/engine/model_needs.h"
+#include "src/engine/step_tensors.h"
 #include "src/ops/ops.h"
 
 namespace gabbro::staged {
@@ -16,17 +17,6 @@ int64_t chunk_of(const LoadedModel& loaded) {
   int64_t chunk = prefill_chunk(loaded.device->facts());
   for (const ModelStage& stage : loaded.stages) chunk = std::min(chunk, prefill_chunk(stage.device->facts()));
   return chunk;
-}
-
-// The tensors of a step that layers read, in one order for both ends of a handoff.
-std::vector<Tensor*> tensors_of(llm::Step& step) {
-  std::vector<Tensor*> all = {&step.ids, &step.output_rows, &step.copies.rows};
-  for (TokenPositions* const places : {&step.places, &step.copies.places}) {
-    for (Tensor* const tensor : {&places->positions, &places->sequence, &places->slots, &places->page_table})
-      all.push_back(tensor);
-  }
-  for (Tensor& table : step.page_tables) all.push_back(&table);
-  return all;
 }
 
 }  // namespace

@@ -21,7 +21,9 @@ concept Is = std::same_as<std::remove_const_t<A>, B>;
 void fields(auto& archive, Is<AdapterOption> auto& option) { archive(option.path, option.scale); }
 
 void fields(auto& archive, Is<LoadOptions> auto& o) {
-  archive(o.device, o.devices, o.shares, o.threads, o.context, o.sequences);
+  archive(o.device, o.devices, o.shares);
+  archive.choice(o.split, Split::kTensor);
+  archive(o.threads, o.context, o.sequences);
   bool has_type = o.kv_type.has_value();
   DType type = o.kv_type.value_or(DType::f16);
   archive(has_type);

@@ -9,6 +9,7 @@
 #include "src/backend/stream.h"
 #include "src/base/error.h"
 #include "src/models/weights/host_block_weights.h"
+#include "src/models/weights/tensor_shard.h"
 
 namespace gabbro::llm {
 namespace {
@@ -50,7 +51,7 @@ Tensor softcapped(const Tensor& x, float cap) { return cap == 0 ? x : scaled(tan
 
 Decoder::Decoder(DecoderConfig config, const Checkpoint& checkpoint, WeightSource& weights, int64_t context,
                  const MakeMixer& make_mixer)
-    : config_(std::move(config)) {
+    : config_(std::move(config)), shard_(weights.shard()) {
   const ModelShape& s = config_.shape;
   const auto rotates = [](const LayerKind& kind) { return kind.rotated; };
   if (std::ranges::any_of(config_.layers, rotates)) rope_ = load_rope(checkpoint, weights, context);
@@ -163,13 +164,25 @@ Tensor Decoder::run_by_need(const Layer& w, const Layer* next, const Tensor& h, 
   return y;
 }
 
+// The block of a layer for h [T, C], where it is; `made_with`: as above.
+Tensor Decoder::run_block(const Layer& w, const Layer* next, Tensor h, const std::array<Tensor, 2>& made_with,
+                          const Step& step) const {
+  if (w.host_block != nullptr && h.shape()[0] <= w.host_tokens) return run_on_host(w, h, made_with, step);
+  if (w.block->slots() != nullptr) return run_by_need(w, next, h, made_with, step);
+  const Tensor y = (*w.block)(h, step);
+  h = Tensor();
+  return summed(y);
+}
+
 Tensor Decoder::layer(const Layer& w, const Layer* next, Tensor x, const MixerStep& at) const {  // x [T, C]
   const Step& step = at.step;
   const auto norm = [&](std::string_view name, const Norm& weights, const Tensor& value) {
     return weights.weight.defined() ? step.noted(name, normalized(config_, weights, value)) : value;
   };
   Tensor h = norm("attn_norm", w.attn_norm, x);
-  const Tensor mixed = step.noted("mixer", (*w.mixer)(h, at));  // [R, C]
+  const Tensor mixing = (*w.mixer)(h, at);
+  if (!config_.shared_norm) h = Tensor();                    // a norm that nothing holds is fused with what reads it
+  const Tensor mixed = step.noted("mixer", summed(mixing));  // [R, C]
   if (at.rows.defined()) {
     x = gather(x, at.rows);
     if (config_.shared_norm) h = gather(h, at.rows);
@@ -178,12 +191,7 @@ Tensor Decoder::layer(const Layer& w, const Layer* next, Tensor x, const MixerSt
   const Tensor stream = config_.parallel ? x : step.noted("attn_residual", x + update);
   if (w.block == nullptr) return stream;
   if (!config_.shared_norm) h = norm("ffn_norm", w.ffn_norm, stream);
-  const Tensor made_with[] = {stream, update};
-  const bool on_host = w.host_block != nullptr && h.shape()[0] <= w.host_tokens;
-  const Tensor y = on_host                       ? run_on_host(w, h, made_with, step)
-                   : w.block->slots() != nullptr ? run_by_need(w, next, h, made_with, step)
-                                                 : (*w.block)(h, step);
-  step.noted("ffn_output", y);
+  const Tensor y = step.noted("ffn_output", run_block(w, next, std::move(h), {stream, update}, step));
   const Tensor added = scaled(norm("post_ffw_norm", w.post_ffw_norm, y), config_.residual_scale);
   return config_.parallel ? stream + update + added : stream + added;
 }
@@ -194,8 +202,22 @@ std::vector<nn::CacheLayer> Decoder::cache_spec() const {
   return layers;
 }
 
+// Each device gives its addends to the stream: the sum comes before anything that is not linear, such as a norm.
+Tensor Decoder::summed(const Tensor& partial) const { return shard_ != nullptr ? (*shard_->sum)(partial) : partial; }
+
+// The embeddings [T, C] of ids i32 [T]. Devices that hold other rows add zeros.
+Tensor Decoder::token_rows(const Tensor& ids) const {
+  if (shard_ == nullptr) return embedding(token_embd_, ids);
+  const IndexRange rows = shard_->part_of_vocabulary(config_.shape.vocabulary);
+  const auto number = [&](int64_t x) { return scalar(ids.device(), static_cast<double>(x), DType::i32); };
+  const Tensor at = ids - number(rows.first);
+  const Tensor inside = minimum(maximum(at, number(0)), number(rows.count - 1));
+  const Tensor x = embedding(token_embd_, inside);
+  return summed(where(reshape(equal(at, inside), Shape{ids.shape()[0], 1}), x, scalar(x.device(), 0, x.dtype())));
+}
+
 Tensor Decoder::embed(const Step& step) const {
-  Tensor x = scaled(embedding(token_embd_, step.ids), config_.embedding_scale);  // [T, C]
+  Tensor x = scaled(token_rows(step.ids), config_.embedding_scale);  // [T, C]
   x = normalized(config_, token_embd_norm_, x);
   return config_.learned_positions ? x + embedding(position_embd_, step.places.positions) : x;
 }

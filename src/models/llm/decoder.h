@@ -2,6 +2,7 @@
 // their configuration, and by mixers other than self-attention.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <vector>
@@ -25,6 +26,7 @@ class Decoder : public LanguageModel {
   void add_host_blocks(HostBlockWeights& host) override;
   bool has_stages() const override { return true; }
   bool takes_copies() const override;
+  bool has_shards() const override { return true; }
   Tensor embed(const Step& step) const override;
   Tensor layer(int64_t index, const Tensor& x, const Step& step, const nn::KvCache& cache) const override;
   Tensor head(const Tensor& x) const override;
@@ -47,9 +49,14 @@ class Decoder : public LanguageModel {
 
   Layer load_layer(WeightSource& weights, int64_t index, const MakeMixer& make_mixer) const;
   Tensor layer(const Layer& w, const Layer* next, Tensor x, const MixerStep& at) const;
+  Tensor run_block(const Layer& w, const Layer* next, Tensor h, const std::array<Tensor, 2>& made_with,
+                   const Step& step) const;
   Tensor run_on_host(const Layer& w, const Tensor& h, std::span<const Tensor> made_with, const Step& step) const;
   Tensor run_by_need(const Layer& w, const Layer* next, const Tensor& h, std::span<const Tensor> made_with,
                      const Step& step) const;
+
+  Tensor token_rows(const Tensor& ids) const;
+  Tensor summed(const Tensor& partial) const;
 
   Rope load_rope(const Checkpoint& checkpoint, WeightSource& weights, int64_t context);
 
@@ -57,7 +64,8 @@ class Decoder : public LanguageModel {
   Rope rope_, local_rope_;
   std::optional<TextRotations> rotations_;  // of rope_; none: one for all lengths
   int64_t rotation_ = 0;                    // that rope_ has
-  Tensor token_embd_;                       // [V, C]
+  const TensorShard* shard_ = nullptr;      // of the weights; null: they are whole
+  Tensor token_embd_;                       // [V, C], or this device's rows
   Norm token_embd_norm_;                    // [C], or none
   Tensor position_embd_;                    // [context, C]
   std::vector<Layer> layers_;

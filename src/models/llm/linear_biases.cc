@@ -24,14 +24,16 @@ float rounded(float value) { return half_bits_to_float(float_to_half_bits(value)
 
 }  // namespace
 
-LinearBiases::LinearBiases(const DecoderConfig& config, WeightSource& weights) {
+LinearBiases::LinearBiases(const DecoderConfig& config, WeightSource& weights, const HeadRange& part) {
   const ModelShape& s = config.shape;
+  const int64_t heads = part.heads.count, kv_heads = part.kv_heads.count;
   const int64_t extra = dimension(s.head_dimension) - s.head_dimension;
-  std::vector<float> slopes(static_cast<size_t>(s.heads * extra)), low(static_cast<size_t>(s.kv_heads * extra));
+  std::vector<float> slopes(static_cast<size_t>(heads * extra)), low(static_cast<size_t>(kv_heads * extra));
   std::vector<float> high(low.size());
-  for (int64_t h = 0; h < s.heads; ++h) {
+  for (int64_t h = 0; h < heads; ++h) {
     // Kernels may round queries to f16: a number that f16 has, and the rest.
-    const float whole = slope(h, s.heads, config.alibi) / (config.alibi_scaled ? 1 : config.attention_scale);
+    const float whole =
+        slope(part.heads.first + h, s.heads, config.alibi) / (config.alibi_scaled ? 1 : config.attention_scale);
     const float first = rounded(whole), rest = whole - first;
     float* const of_head = slopes.data() + h * extra;
     of_head[0] = first;
@@ -39,19 +41,19 @@ LinearBiases::LinearBiases(const DecoderConfig& config, WeightSource& weights) {
     of_head[2] = first * kPart;
     of_head[3] = rest * kPart;
   }
-  for (int64_t g = 0; g < s.kv_heads; ++g) {
+  for (int64_t g = 0; g < kv_heads; ++g) {
     for (const int64_t i : {0, 1}) {
       low[static_cast<size_t>(g * extra + i)] = 1;
       high[static_cast<size_t>(g * extra + i + 2)] = 1;
     }
   }
-  const auto upload = [&](const std::vector<float>& values, int64_t heads) {
+  const auto upload = [&](const std::vector<float>& values, int64_t count) {
     const Tensor x = weights.upload(values);
-    return x.defined() ? reshape(x, Shape{1, heads, extra}) : x;
+    return x.defined() ? reshape(x, Shape{1, count, extra}) : x;
   };
-  slopes_ = upload(slopes, s.heads);
-  low_ = upload(low, s.kv_heads);
-  high_ = upload(high, s.kv_heads);
+  slopes_ = upload(slopes, heads);
+  low_ = upload(low, kv_heads);
+  high_ = upload(high, kv_heads);
 }
 
 Tensor LinearBiases::with_slopes(const Tensor& q) const {

@@ -6,13 +6,14 @@
 
 #include "src/base/round_up.h"
 #include "src/models/llm/decoder_config.h"
+#include "src/models/weights/tensor_shard.h"
 
 namespace gabbro::llm {
 
 class LinearBiases {
  public:
-  // The biases of config.alibi, which is not 0.
-  LinearBiases(const DecoderConfig& config, WeightSource& weights);
+  // The biases of config.alibi, which is not 0, for these of the model's heads.
+  LinearBiases(const DecoderConfig& config, WeightSource& weights, const HeadRange& part);
 
   // The elements of such a head in the cache, for `head_dimension` of the model: four more, in whole vectors of 16.
   static int64_t dimension(int64_t head_dimension) { return round_up(head_dimension + 4, 16); }

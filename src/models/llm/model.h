@@ -19,6 +19,7 @@ class HostBlockWeights;  // host_block_weights.h
 class InputSquares;      // input_squares.h
 class TextRotations;     // text_rotations.h
 struct ScaledAdapter;    // adapter.h
+struct TensorShard;      // tensor_shard.h
 
 class LanguageModel {
  public:
@@ -43,6 +44,8 @@ class LanguageModel {
   // layer with the tensors named "blk.<index>.*", and head(). `x` is [T, C], after the last layer [R, C].
   virtual bool has_stages() const { return false; }
   virtual bool takes_copies() const { return false; }  // Step::copies
+  // Whether its tensors may be cut for several devices. The logits are then those of a part of the vocabulary.
+  virtual bool has_shards() const { return false; }
   virtual Tensor embed(const Step& step) const;
   virtual Tensor layer(int64_t index, const Tensor& x, const Step& step, const nn::KvCache& cache) const;
   virtual Tensor head(const Tensor& x) const;  // logits [R, V]
@@ -57,7 +60,9 @@ struct LoadModelOptions {
   bool check_weights = true;           // refuse values that are not numbers, in all weights that loading reads anyway
   const FileType* quantize = nullptr;  // f32, f16 and bf16 matrices become this mixture; null: they stay unchanged
   LoadProgress progress{};
-  const LayerRange* layers = nullptr;   // whose weights are loaded, without which the others cannot run; null: all
+  const LayerRange* layers = nullptr;  // whose weights are loaded, without which the others cannot run; null: all
+  // The part of each tensor that this device gets, kept as long as the model; null: whole tensors.
+  const TensorShard* shard = nullptr;
   StreamedWeights* streamed = nullptr;  // then all other weights are on the device, and nothing is used in place
   std::span<const ScaledAdapter> adapters{};
   std::shared_ptr<InputSquares> observer{};  // gets the inputs of all matrices of layers

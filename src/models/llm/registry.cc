@@ -4,6 +4,8 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "src/backend/device.h"
+#include "src/backend/memory_block.h"
 #include "src/base/error.h"
 #include "src/base/quote.h"
 #include "src/formats/gguf/gguf_parse.h"
@@ -11,8 +13,11 @@
 #include "src/models/llm/model_plan.h"
 #include "src/models/weights/adapted_weights.h"
 #include "src/models/weights/host_block_weights.h"
+#include "src/models/weights/load_formats.h"
 #include "src/models/weights/observed_weights.h"
 #include "src/models/weights/ranged_weights.h"
+#include "src/models/weights/shard_sizes.h"
+#include "src/models/weights/sharded_weights.h"
 #include "src/models/weights/streamed_source.h"
 
 namespace gabbro::llm {
@@ -209,6 +214,32 @@ void check_adapter(const Adapter& adapter, const Checkpoint& checkpoint) {
   if (!adapter.architecture().empty()) check_adapter(adapter, family_of(checkpoint).architectures);
 }
 
+namespace {
+
+HeadSizes head_sizes(const Checkpoint& checkpoint, const ModelShape& shape) {
+  return {architecture_of(checkpoint), shape.heads, shape.kv_heads, shape.head_dimension};
+}
+
+// Device memory of the matrices of one device's part.
+size_t bytes_of_shard(const Checkpoint& checkpoint, const Family& family, const Device& device, const Formats& planned,
+                      const LoadModelOptions& options) {
+  const CountedTensors counted(family.names, checkpoint);
+  const auto format = [&](const std::string& name) {
+    return format_on_device(checkpoint, family.names, planned, name);
+  };
+  ShardSizes sizes(
+      {.has = [&](const std::string& name) { return counted.has(name); },
+       .format = format,
+       .bytes = [&](DType dtype, int64_t rows,
+                    int64_t columns) { return MemoryBlock::rounded(device.matrix_bytes(dtype, rows, columns)); }});
+  const auto block_of = [&](const std::string& name) { return dtype_info(format(name)).block_elements; };
+  ShardedWeights sharded(sizes, *options.shard, head_sizes(checkpoint, family.read_shape(checkpoint)), block_of);
+  family.build(checkpoint, sharded, options.context);
+  return sizes.bytes();
+}
+
+}  // namespace
+
 std::unique_ptr<LanguageModel> load_model(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
                                           const LoadModelOptions& options) {
   const Family& family = family_of(checkpoint);
@@ -219,13 +250,21 @@ std::unique_ptr<LanguageModel> load_model(const Checkpoint& checkpoint, const st
                        .progress = options.progress,
                        .layers = options.layers};
   if (options.streamed != nullptr) stored.resident_bytes = options.streamed->resident_bytes();
+  if (options.shard != nullptr)
+    stored.shard_bytes = bytes_of_shard(checkpoint, family, *device, stored.quantize, options);
 
   CheckpointWeights weights(checkpoint, family.names, device, stored);
   std::optional<StreamedSource> streamed;
+  std::optional<ShardedWeights> sharded;
   std::optional<RangedWeights> ranged;
   std::optional<AdaptedWeights> adapted;
   std::optional<ObservedWeights> observed;
   WeightSource* source = &weights;
+  if (options.shard != nullptr) {
+    source =
+        &sharded.emplace(*source, *options.shard, head_sizes(checkpoint, family.read_shape(checkpoint)),
+                         [&](const std::string& name) { return dtype_info(weights.format_of(name)).block_elements; });
+  }
   if (options.streamed != nullptr) source = &streamed.emplace(weights, *options.streamed);
   if (!options.adapters.empty()) source = &adapted.emplace(*source, family.names, options.adapters);
   if (options.observer != nullptr) source = &observed.emplace(*source, options.observer);

@@ -6,6 +6,9 @@ SelfAttention::SelfAttention(const DecoderConfig& config, const LayerKind& kind,
                              const std::string& prefix)
     : config_(config), kind_(kind), rope_(std::move(rope)) {
   const ModelShape& s = config_.shape;
+  const TensorShard* const shard = weights.shard();
+  part_ = shard != nullptr ? shard->part_of_heads(s.heads, s.kv_heads)
+                           : HeadRange{.heads = {0, s.heads}, .kv_heads = {0, s.kv_heads}};
   const int64_t q_width = s.heads * s.head_dimension, kv_width = s.kv_heads * s.head_dimension;
   if (weights.has(prefix + "attn_qkv.weight")) {
     TransformersLayout theirs = config_.fused_rows;
@@ -29,7 +32,7 @@ SelfAttention::SelfAttention(const DecoderConfig& config, const LayerKind& kind,
   }
   load_qk_norms(weights, prefix);
   if (config_.attention_sinks) attn_sinks_ = weights.vector(prefix + "attn_sinks.weight", s.heads);
-  if (config_.alibi != 0) biases_.emplace(config_, weights);
+  if (config_.alibi != 0) biases_.emplace(config_, weights, part_);
   attn_output_ = weights.linear(prefix + "attn_output", {s.embedding, q_width},
                                 with_factor(config_.factors.attn_output, {.transposed = config_.transposed_linears}));
 }
@@ -37,7 +40,7 @@ SelfAttention::SelfAttention(const DecoderConfig& config, const LayerKind& kind,
 nn::CacheLayer SelfAttention::cache() const {
   const int64_t d = config_.shape.head_dimension;
   return {
-      .heads = config_.shape.kv_heads, .dimension = biases_ ? LinearBiases::dimension(d) : d, .window = kind_.reach()};
+      .heads = part_.kv_heads.count, .dimension = biases_ ? LinearBiases::dimension(d) : d, .window = kind_.reach()};
 }
 
 void SelfAttention::load_qk_norms(WeightSource& weights, const std::string& prefix) {

@@ -6,6 +6,7 @@
 #include "src/models/llm/blocks.h"
 #include "src/models/llm/linear_biases.h"
 #include "src/models/llm/token_mixer.h"
+#include "src/models/weights/tensor_shard.h"
 
 namespace gabbro::llm {
 
@@ -27,6 +28,7 @@ class SelfAttention : public TokenMixer {
 
   DecoderConfig config_;
   LayerKind kind_;
+  HeadRange part_;  // of the model's heads: all, or those of this device
   Rope rope_;
   // Fields are named as the tensors of GGUF files: blk.N.attn_q.weight and so on.
   std::shared_ptr<nn::Linear> attn_q_;       // [H·D, C]

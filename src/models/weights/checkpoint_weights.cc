@@ -33,6 +33,25 @@ std::shared_ptr<const void> columns_of(const std::byte* matrix, int64_t rows, si
   return {copy, copy->data()};
 }
 
+// The wanted rows and columns of all experts.
+std::shared_ptr<const void> part_of_experts(const ExpertTensors& experts, const ExpertsSize& size) {
+  const DType dtype = experts.first().dtype();
+  const size_t row = dtype_bytes(dtype, static_cast<size_t>(size.columns));
+  const size_t before = dtype_bytes(dtype, static_cast<size_t>(size.column_range.first));
+  const size_t part = dtype_bytes(dtype, static_cast<size_t>(size.wanted_columns()));
+  const auto copy =
+      std::make_shared<std::vector<std::byte>>(static_cast<size_t>(size.experts * size.wanted_rows()) * part);
+  std::vector<std::byte> whole(row);
+  std::byte* to = copy->data();
+  for (int64_t expert = 0; expert < size.experts; ++expert) {
+    for (int64_t i = 0; i < size.wanted_rows(); ++i, to += part) {
+      experts.copy_row(expert * size.rows + size.row_range.first + i, whole.data());
+      std::memcpy(to, whole.data() + before, part);
+    }
+  }
+  return {copy, copy->data()};
+}
+
 }  // namespace
 
 CheckpointWeights::CheckpointWeights(const Checkpoint& checkpoint, std::span<const WeightName> names,
@@ -42,8 +61,13 @@ CheckpointWeights::CheckpointWeights(const Checkpoint& checkpoint, std::span<con
       quantize_(options.quantize),
       memory_(device,
               options.resident_bytes ? *options.resident_bytes
+              : options.shard_bytes  ? *options.shard_bytes
                                      : bytes_of_matrices(checkpoint, names, options.quantize, *device, options.layers),
               !options.resident_bytes) {}
+
+DType CheckpointWeights::format_of(const std::string& name) const {
+  return format_on_device(stored_.checkpoint(), stored_.names(), quantize_, name);
+}
 
 bool CheckpointWeights::is_quantized_while_loading(const std::string& name, DType stored) const {
   return new_format(quantize_, name, stored).has_value();
@@ -82,18 +106,31 @@ std::shared_ptr<nn::Linear> CheckpointWeights::projection(const std::string& nam
 
 std::shared_ptr<const void> CheckpointWeights::converted_rows(const CheckpointTensor& whole, const MatrixSize& size,
                                                               const TransformersLayout& theirs) const {
-  const int64_t stored = stored_.all_rows(size.rows, theirs);
+  const int64_t stored = stored_.all_rows(size.rows, theirs), rows = size.wanted_rows();
   const size_t row = whole.data.size() / static_cast<size_t>(stored);
-  const auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(size.rows) * row);
-  for (int64_t i = 0; i < size.rows; ++i)
-    copy_row(whole, stored, theirs, i, copy->data() + static_cast<size_t>(i) * row);
+  const auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(rows) * row);
+  for (int64_t i = 0; i < rows; ++i)
+    copy_row(whole, stored, theirs, size.row_range.first + i, copy->data() + static_cast<size_t>(i) * row);
   if (theirs.factor && stored_.checks_values()) {
-    const int64_t shape[] = {size.rows, size.columns};
-    if (const auto found = find_non_finite(whole.dtype(), copy->data(), size.rows * size.columns))
+    const int64_t shape[] = {rows, size.columns};
+    if (const auto found = find_non_finite(whole.dtype(), copy->data(), rows * size.columns))
       throw bad_input("{}: tensor {}: with its factor {} is too large for {}", stored_.checkpoint().path(),
                       quote(whole.name), describe(*found, shape), dtype_name(whole.dtype()));
   }
-  return {copy, copy->data() + static_cast<size_t>(size.row_range.first) * row};
+  return {copy, copy->data()};
+}
+
+void CheckpointWeights::require_finite_part(const CheckpointTensor& whole, const MatrixSize& size,
+                                            const void* bytes) const {
+  const int64_t columns = size.wanted_columns();
+  if (!stored_.checks_values()) return;
+  const auto found = find_non_finite(whole.dtype(), static_cast<const std::byte*>(bytes), size.wanted_rows() * columns);
+  if (!found) return;
+  auto at = *found;
+  at.index =
+      (size.row_range.first + found->index / columns) * size.columns + size.column_range.first + found->index % columns;
+  const int64_t shape[] = {size.rows, size.columns};
+  throw damaged_tensor(stored_.checkpoint().path(), whole.name, at, shape);
 }
 
 Tensor CheckpointWeights::upload_rows(const CheckpointTensor& whole, const std::string& name, const MatrixSize& size,
@@ -108,12 +145,15 @@ Tensor CheckpointWeights::upload_rows(const CheckpointTensor& whole, const std::
   const bool narrowed = columns != size.columns;
   const bool copied = converted || narrowed || !is_aligned(wanted.data, wanted.dtype());
   const bool read = copied || new_format(quantize_, name, wanted.dtype());
-  if (read || memory_.device()->matrix_bytes(wanted.dtype(), rows, columns) > 0) stored_.require_finite(wanted);
+  const bool is_part = narrowed || (converted && rows != size.rows);
+  const bool checked = read || memory_.device()->matrix_bytes(wanted.dtype(), rows, columns) > 0;
+  if (checked && !is_part) stored_.require_finite(wanted);
   const size_t row_bytes = whole.data.size() / static_cast<size_t>(stored_.all_rows(size.rows, theirs));
   std::shared_ptr<const void> bytes(wanted.file, wanted.data.data());
   if (converted) bytes = converted_rows(whole, size, theirs);
   if (narrowed || (copied && !converted))
     bytes = columns_of(static_cast<const std::byte*>(bytes.get()), rows, row_bytes, part);
+  if (checked && is_part) require_finite_part(whole, size, bytes.get());
   DType dtype = wanted.dtype();
   bytes = quantized(name, rows, columns, std::move(bytes), dtype);
   Tensor matrix = memory_.matrix(dtype, rows, columns, bytes);
@@ -177,21 +217,25 @@ ExpertWeights CheckpointWeights::experts(const std::string& name, const ExpertsS
   const CheckpointTensor& first = experts.first();
   DType dtype = first.dtype();
   for (const CheckpointTensor* tensor : experts.tensors()) stored_.require_weight_format(*tensor);
-  const int64_t rows = size.experts * size.rows;
+  const int64_t rows = size.experts * size.wanted_rows(), columns = size.wanted_columns();
   for (const CheckpointTensor* tensor : experts.tensors()) {
     tensor->prepare();
-    stored_.require_finite(*tensor);
+    if (size.is_whole()) stored_.require_finite(*tensor);
   }
   std::shared_ptr<const void> bytes(first.file, first.data.data());
-  if (!experts.in_one_piece() || !is_aligned(first.data, dtype)) {
+  if (!size.is_whole()) {
+    bytes = part_of_experts(experts, size);
+    const MatrixSize part{.rows = rows, .columns = columns};
+    require_finite_part(first, part, bytes.get());
+  } else if (!experts.in_one_piece() || !is_aligned(first.data, dtype)) {
     const size_t row = dtype_bytes(dtype, static_cast<size_t>(size.columns));
     const auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(rows) * row);
     for (int64_t i = 0; i < rows; ++i) experts.copy_row(i, copy->data() + static_cast<size_t>(i) * row);
     bytes = {copy, copy->data()};
   }
-  const size_t total = dtype_bytes(dtype, static_cast<size_t>(rows * size.columns)) / experts.tensors().size();
-  bytes = quantized(name, rows, size.columns, std::move(bytes), dtype);
-  Tensor matrix = memory_.matrix(dtype, rows, size.columns, bytes);
+  const size_t total = dtype_bytes(dtype, static_cast<size_t>(rows * columns)) / experts.tensors().size();
+  bytes = quantized(name, rows, columns, std::move(bytes), dtype);
+  Tensor matrix = memory_.matrix(dtype, rows, columns, bytes);
   const bool in_place = matrix.state().storage.get() == first.data.data();
   for (const CheckpointTensor* tensor : experts.tensors()) stored_.loaded(*tensor, total, in_place);
   return {.matrix = matrix};

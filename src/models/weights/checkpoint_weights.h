@@ -23,6 +23,7 @@ struct WeightOptions {
   const LayerRange* layers = nullptr;  // those that are loaded; null: all
   // The bytes of all matrices, which get separate memory; nothing: those that need no packing may stay in the file.
   std::optional<size_t> resident_bytes{};
+  std::optional<size_t> shard_bytes{};  // of the matrices of one device's part; nothing: the source is whole
 };
 
 // The checkpoint has to live as long as the loading takes.
@@ -33,6 +34,8 @@ class CheckpointWeights : public WeightSource {
 
   StoredWeights& stored() { return stored_; }
   bool is_quantized_while_loading(const std::string& name, DType stored) const;
+  // The format that a matrix has on the device; of experts that of the first one.
+  DType format_of(const std::string& name) const;
 
   bool has(const std::string& name) const override { return stored_.has(name); }
   Tensor matrix(const std::string& name, const MatrixSize& size, const TransformersLayout& theirs = {}) override;
@@ -48,6 +51,8 @@ class CheckpointWeights : public WeightSource {
  private:
   Tensor upload_rows(const CheckpointTensor& whole, const std::string& name, const MatrixSize& size,
                      const TransformersLayout& theirs);
+  // Throws damaged_tensor for a wanted row or column with a value that is not a number, where values are checked.
+  void require_finite_part(const CheckpointTensor& whole, const MatrixSize& size, const void* bytes) const;
   // The wanted rows in the layout of GGUF, all columns of them.
   std::shared_ptr<const void> converted_rows(const CheckpointTensor& whole, const MatrixSize& size,
                                              const TransformersLayout& theirs) const;

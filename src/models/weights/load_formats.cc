@@ -12,6 +12,12 @@ std::optional<DType> new_format(const Formats& planned, const std::string& name,
   return found->second.dtype;
 }
 
+DType format_on_device(const Checkpoint& checkpoint, std::span<const WeightName> names, const Formats& planned,
+                       const std::string& name) {
+  const DType stored = stored_form(checkpoint.require_tensor(weight_name(names, checkpoint, name))).dtype();
+  return new_format(planned, name, stored).value_or(stored);
+}
+
 size_t bytes_of_matrices(const Checkpoint& checkpoint, std::span<const WeightName> names, const Formats& planned,
                          const Device& device, const LayerRange* layers) {
   size_t bytes = 0;

@@ -21,6 +21,11 @@ namespace gabbro::llm {
 // The format that a matrix is quantized to while loading; nothing where it stays in its own.
 std::optional<DType> new_format(const Formats& planned, const std::string& name, DType stored);
 
+// The format that a matrix has on the device, by its name in GGUF; of experts that of the first one. Throws bad_input
+// for a tensor that is missing.
+DType format_on_device(const Checkpoint& checkpoint, std::span<const WeightName> names, const Formats& planned,
+                       const std::string& name);
+
 // Device memory of the matrices of the checkpoint, or of a range of its layers (null: all).
 size_t bytes_of_matrices(const Checkpoint& checkpoint, std::span<const WeightName> names, const Formats& planned,
                          const Device& device, const LayerRange* layers);

@@ -27,6 +27,10 @@ class WeightDecorator : public WeightSource {
   Tensor heads(const std::string& name, const HeadMatrices& size, bool together) override {
     return inner_.heads(name, size, together);
   }
+  const TensorShard* shard() const override { return inner_.shard(); }
+
+ protected:
+  WeightSource& inner() { return inner_; }
 
  private:
   WeightSource& inner_;

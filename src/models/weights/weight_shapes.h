@@ -32,6 +32,12 @@ struct ExpertsSize {
   int part = 0;
   bool interleaved = false;  // of the rows that are stored together every other one
   bool transposed = false;   // transformers stores [E, columns, rows]
+  // Of each matrix; columns of a block format are whole blocks.
+  IndexRange row_range{}, column_range{};
+
+  int64_t wanted_rows() const { return row_range.length_in(rows); }           // N
+  int64_t wanted_columns() const { return column_range.length_in(columns); }  // K
+  bool is_whole() const { return row_range.is_all_of(rows) && column_range.is_all_of(columns); }
 };
 
 // The matrices of all heads of a layer, each [rows, columns], where one matrix has `stored` rows of each head: the rows

@@ -15,6 +15,7 @@ namespace gabbro::llm {
 
 class ExpertSlots;   // streamed_weights.h
 class WeightMemory;  // weight_memory.h
+struct TensorShard;  // tensor_shard.h
 
 // The matrices of all experts of a layer.
 struct ExpertWeights {
@@ -54,8 +55,11 @@ class WeightSource {
   virtual Tensor tensor(const std::string& name, const std::vector<int64_t>& shape,
                         const TransformersLayout& theirs = {}, DType dtype = DType::f32);
   // PREFIX.weight, and PREFIX.bias if it is there.
-  std::shared_ptr<nn::Linear> linear(const std::string& prefix, const MatrixSize& size,
-                                     const TransformersLayout& theirs = {});
+  virtual std::shared_ptr<nn::Linear> linear(const std::string& prefix, const MatrixSize& size,
+                                             const TransformersLayout& theirs = {});
+  // Null: the tensors are whole. Else they are one device's parts, and results of the matrices whose columns are cut
+  // are summed over the devices.
+  virtual const TensorShard* shard() const { return nullptr; }
   // Constants of the model: f32 [n] on the device.
   Tensor upload(std::span<const float> values) const;
 

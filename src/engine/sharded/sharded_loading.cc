@@ -1,0 +1,65 @@
+#include "src/engine/sharded/sharded_loading.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "src/base/error.h"
+#include "src/engine/sharded/rank_sums.h"
+#include "src/engine/staged/stage_loading.h"
+
+namespace gabbro::sharded {
+namespace {
+
+std::vector<double> shares_of(const LoadedModel& loaded, const LoadOptions& wanted) {
+  std::vector<staged::SplitDevice> devices;
+  for (const ModelRank& rank : loaded.ranks) devices.push_back({.facts = rank.device->facts()});
+  std::vector<double> shares;
+  for (const staged::StageDevice& device : staged::stage_devices(devices, wanted.shares, 0))
+    shares.push_back(device.speed);
+  return shares;
+}
+
+}  // namespace
+
+void load_ranks(const Checkpoint& checkpoint, const LoadOptions& wanted, const ModelNeeds& needs,
+                llm::LoadModelOptions options, LoadedModel& loaded) {
+  staged::require_splittable(wanted, loaded.ranks.size());
+  const std::vector<double> any(loaded.ranks.size(), 1);
+  if (needs.shape.kv_heads > 0) llm::cut_heads(needs.shape.heads, needs.shape.kv_heads, any);
+  loaded.sums = std::make_shared<RankSums>(loaded.devices());
+  const std::vector<double> shares = shares_of(loaded, wanted);
+  uint64_t before = 0, done_here = 0;
+  const llm::LoadProgress progress = options.progress;
+  options.progress = [&](uint64_t done, uint64_t total) {
+    done_here = done;
+    progress(before + done, std::max(total, before + done));
+  };
+  for (size_t i = 0; i < loaded.ranks.size(); ++i) {
+    ModelRank& rank = loaded.ranks[i];
+    rank.shard = std::make_unique<const llm::TensorShard>(
+        llm::TensorShard{.rank = i, .shares = shares, .sum = loaded.sums->of(i)});
+    options.shard = rank.shard.get();
+    rank.model = llm::load_model(checkpoint, rank.device, options);
+    if (!rank.model->has_shards()) {
+      throw Error(ErrorCode::kBadInput,
+                  fmt::format("{}: models of architecture {} cannot be split by tensors", checkpoint.path(),
+                              loaded.facts.architecture),
+                  "one device runs them");
+    }
+    before += done_here;
+  }
+  loaded.model = loaded.ranks.front().model;
+}
+
+std::string describe(std::span<const ModelRank> ranks) {
+  const std::vector<double>& shares = ranks.front().shard->shares;
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  std::string text;
+  for (const ModelRank& rank : ranks) {
+    text += fmt::format("{}{} ({:.0f} % of each tensor)", text.empty() ? "" : ", ", rank.device->facts().name,
+                        100 * shares[rank.shard->rank] / all);
+  }
+  return text;
+}
+
+}  // namespace gabbro::sharded

@@ -1,0 +1,106 @@
+#include "src/engine/sharded/sharded_pass.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/error.h"
+#include "src/engine/cache/engine_cache.h"
+#include "src/engine/model_needs.h"
+#include "src/engine/sharded/rank_sums.h"
+#include "src/engine/step_tensors.h"
+#include "src/ops/ops.h"
+
+namespace gabbro::sharded {
+namespace {
+
+int64_t smallest_chunk(const LoadedModel& loaded) {
+  int64_t chunk = prefill_chunk(loaded.device->facts());
+  for (const ModelRank& rank : loaded.ranks) chunk = std::min(chunk, prefill_chunk(rank.device->facts()));
+  return chunk;
+}
+
+}  // namespace
+
+ShardedPass::ShardedPass(const LoadedModel& loaded, const EngineCache& cache, Evaluate evaluate)
+    : ModelPass(smallest_chunk(loaded)),
+      loaded_(loaded),
+      cache_(cache),
+      evaluate_(std::move(evaluate)),
+      threads_(loaded.ranks.size()) {
+  for (size_t rank = 1; rank < ranks(); ++rank) {
+    out_.push_back(std::make_unique<Handoff>(loaded.device, loaded.ranks[rank].device));
+    back_.push_back(std::make_unique<Handoff>(loaded.ranks[rank].device, loaded.device));
+  }
+}
+
+// The step on each device.
+std::vector<llm::Step> ShardedPass::hand_out(const llm::Step& step, const std::atomic<bool>* cancel) {
+  std::vector<llm::Step> steps(ranks(), step);
+  std::vector<Tensor> tensors;
+  for (const Tensor* const tensor : tensors_of(steps.front())) tensors.push_back(*tensor);
+  slots_.clear();
+  for (size_t rank = 1; rank < ranks(); ++rank) {
+    slots_.push_back(out_[rank - 1]->send(tensors));
+    std::vector<Tensor> copies = out_[rank - 1]->receive(slots_.back(), cancel);
+    const std::vector<Tensor*> targets = tensors_of(steps[rank]);
+    for (size_t i = 0; i < targets.size(); ++i) *targets[i] = std::move(copies[i]);
+  }
+  return steps;
+}
+
+// The logits [R, V] on rank 0, of the parts [R, V of the rank].
+Tensor ShardedPass::gathered(std::vector<Tensor> logits, const std::atomic<bool>* cancel) {
+  if (logits.front().shape()[0] == 0) return {};
+  std::vector<size_t> slots;
+  for (size_t rank = 1; rank < ranks(); ++rank) {
+    slots.push_back(back_[rank - 1]->send(std::span(&logits[rank], 1)));
+    logits[rank] = back_[rank - 1]->receive(slots.back(), cancel).front();
+  }
+  const Tensor all = concat(logits, 1);
+  evaluate_(std::span(&all, 1), cancel);
+  for (size_t rank = 1; rank < ranks(); ++rank) back_[rank - 1]->used(slots[rank - 1]);
+  return all;
+}
+
+Tensor ShardedPass::run(std::span<const llm::Step> parts, const std::atomic<bool>* cancel) try {
+  RankSums& sums = *loaded_.sums;
+  sums.begin(cancel);
+  const std::vector<llm::Step> steps = hand_out(parts.front(), cancel);
+  std::vector<Tensor> logits(ranks());
+  const auto compute = [&](size_t rank) {
+    const ModelRank& one = loaded_.ranks[rank];
+    const nn::KvCache& cache = cache_.of_rank(rank);
+    Tensor x = one.model->embed(steps[rank]);
+    for (int64_t i = 0; i < one.model->shape().layers; ++i) x = one.model->layer(i, x, steps[rank], cache);
+    if (x.shape()[0] > 0) x = one.model->head(x);
+    evaluate_(std::span(&x, 1), cancel);
+    logits[rank] = x;
+  };
+  threads_.run(compute, [&] { sums.give_up(); });
+  for (size_t rank = 1; rank < ranks(); ++rank) out_[rank - 1]->used(slots_[rank - 1]);
+  return gathered(std::move(logits), cancel);
+} catch (...) {
+  abandon();
+  throw;
+}
+
+void ShardedPass::abandon() {
+  for (const auto* const handoffs : {&out_, &back_}) {
+    for (const std::unique_ptr<Handoff>& handoff : *handoffs) handoff->abandon();
+  }
+}
+
+void ShardedPass::start(ModelFacts& facts) {
+  for (const auto* const handoffs : {&out_, &back_}) {
+    for (const std::unique_ptr<Handoff>& handoff : *handoffs) {
+      const std::string detour = handoff->detour();
+      if (!detour.empty()) facts.device_note += (facts.device_note.empty() ? "" : "; ") + detour;
+    }
+  }
+}
+
+std::unique_ptr<ModelPass> ShardedPass::traced(const LayerTrace& /*trace*/) const {
+  throw bad_input("a model that is split over devices has no outputs of single layers");
+}
+
+}  // namespace gabbro::sharded

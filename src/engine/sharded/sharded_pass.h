@@ -1,0 +1,38 @@
+// Passes of a model whose tensors are cut for several devices: all of them compute each layer, each with its part, and
+// sum their results. Each device has a part of the logits.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/backend/handoff.h"
+#include "src/engine/loaded_model.h"
+#include "src/engine/model_pass.h"
+#include "src/engine/sharded/rank_threads.h"
+
+namespace gabbro::sharded {
+
+class ShardedPass final : public ModelPass {
+ public:
+  ShardedPass(const LoadedModel& loaded, const EngineCache& cache, Evaluate evaluate);
+
+  Tensor run(std::span<const llm::Step> parts, const std::atomic<bool>* cancel) override;
+  std::unique_ptr<ModelPass> traced(const LayerTrace& trace) const override;
+  // Tests how the devices reach each other, and notes who does not.
+  void start(ModelFacts& facts) override;
+
+ private:
+  size_t ranks() const { return loaded_.ranks.size(); }
+  std::vector<llm::Step> hand_out(const llm::Step& step, const std::atomic<bool>* cancel);
+  Tensor gathered(std::vector<Tensor> logits, const std::atomic<bool>* cancel);
+  void abandon();
+
+  const LoadedModel& loaded_;
+  const EngineCache& cache_;
+  Evaluate evaluate_;
+  std::vector<std::unique_ptr<Handoff>> out_, back_;  // from and to rank 0, by rank - 1
+  std::vector<size_t> slots_;                         // of out_, while a pass runs
+  RankThreads threads_;
+};
+
+}  // namespace gabbro::sharded
