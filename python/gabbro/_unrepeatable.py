@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import _thread
 import random
 import sys
+import threading
 import types
 import warnings
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ import numpy as np
 
 _NUMPY_SOURCES = (np.random.Generator, np.random.RandomState, np.random.BitGenerator)
 _ENTROPY = {random.SystemRandom.getrandbits.__code__, random.SystemRandom.random.__code__}  # of seeds, secrets, uuid
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
 _SEED = random.Random.seed.__code__
 
 
@@ -32,11 +35,11 @@ def _state(source: Any) -> Any:
     if isinstance(source, random.Random):
         return None if isinstance(source, random.SystemRandom) else source.getstate()
     if isinstance(source, np.random.RandomState):
-        return repr(source.get_state(legacy=False))
+        return _frozen(source.get_state(legacy=False))
     if isinstance(source, np.random.Generator):
-        return repr(source.bit_generator.state)
+        return _frozen(source.bit_generator.state)
     if isinstance(source, np.random.BitGenerator):
-        return repr(source.state)
+        return _frozen(source.state)
     if isinstance(source, types.GeneratorType):
         return None
     if isinstance(source, np.flatiter):
@@ -44,6 +47,13 @@ def _state(source: Any) -> Any:
     if isinstance(source, np.nditer):
         return source.iterindex
     return _position(source)
+
+
+def _frozen(state: Any) -> Any:
+    """The state of a generator of NumPy as something that can be compared."""
+    if isinstance(state, dict):
+        return tuple((key, _frozen(value)) for key, value in state.items())
+    return state.tobytes() if isinstance(state, np.ndarray) else state
 
 
 def _position(iterator: Any) -> Any:
@@ -87,12 +97,14 @@ class Watch:
         everyone: list[Any] = [random._inst, np.random.mtrand._rand]  # type: ignore[attr-defined]
         self._sources = [*everyone, *sources]
         self._found: str | None = None
+        self.has_threads = False  # the function may have had another thread compute something
 
     def __enter__(self) -> Watch:
         self._states = [_state(source) for source in self._sources]
         self._frames = {id(source.gi_frame) for source in self._sources if isinstance(source, types.GeneratorType)}
         self._has_iterators = any(_is_iterator(source) for source in self._sources)
         self._profiles = sys.getprofile() is None
+        self.has_threads = not self._profiles
         if self._profiles:
             sys.setprofile(self._profile)
         return self
@@ -107,8 +119,11 @@ class Watch:
                 self._found = "values of a generator"
             elif frame.f_code in _ENTROPY or (frame.f_code is _SEED and frame.f_locals.get("a") is None):
                 self._found = "random numbers of the system"
-        elif event == "c_call" and called is next and self._has_iterators:
-            self._found = "values of an iterator"
+        elif event == "c_call":
+            if called is next and self._has_iterators:
+                self._found = "values of an iterator"
+            elif called is _thread.start_new_thread or isinstance(getattr(called, "__self__", None), _LOCKS):
+                self.has_threads = True
 
     def check(self) -> None:
         """Raises ValueError where a source was asked."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import functools
 import itertools
 import os
@@ -14,10 +13,11 @@ from typing import Any, ParamSpec, TypeVar
 
 from . import _core
 from ._core import Module, Tensor
+from ._executed import Executed
 from ._trees import flattened, rebuilt
 from ._unrepeatable import Watch
 from ._whole_file import write_whole
-from .captures import Guard, accept, grown_containers, walk
+from .captures import Guard, Walk, accept, grown_containers, require_small, walk
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,6 +25,7 @@ R = TypeVar("R")
 
 _MOST_TRACES = 8  # of one kind of arguments: those that were used last
 _MOST_KINDS = 64  # of arguments: those that were used last
+_MOST_WALKS = 3  # of one trace: each uses names that the one before has read
 
 
 class _Replay:
@@ -32,21 +33,47 @@ class _Replay:
 
     def __init__(self, function: Callable[..., Any], structure: Any, examples: list[Tensor]) -> None:
         self.result: Any = None
+        self._function, self._structure, self._examples = function, structure, examples
+        earlier: list[Executed] = []
+        for _ in range(_MOST_WALKS):
+            executed = Executed()
+            if not self._trace(walk(function, structure, earlier=earlier), executed):
+                break
+            earlier.append(executed)  # the trace has used something that was not guarded while it ran
+        del self._function, self._structure, self._examples
+
+    def _trace(self, found: Walk, executed: Executed) -> bool:
+        """Whether the trace has used something that was not found."""
+        self.guards: list[Guard] = []
+        used: list[bool] = []
+        is_news = False
+        places = found.places
 
         def traced(*tensors: Tensor) -> list[Tensor]:
-            args, kwargs = rebuilt(structure, tensors)
+            args, kwargs = rebuilt(self._structure, tensors)
             results: list[Tensor] = []
-            with Watch(found.sources) as watch:
-                returned = function(*args, **kwargs)
+            with Watch(found.sources) as watch, executed:
+                returned = self._function(*args, **kwargs)
             watch.check()
+            executed.is_complete = executed.is_complete and not watch.has_threads
             self.result = flattened(returned, results)
-            self.grown = grown_containers(self.guards)
-            accept(self.guards, self.grown)
+            nonlocal is_news
+            is_news = found.learn(executed)
+            self._expect(found, executed)
+            used.extend(found.used(executed)[1][: len(places)])
             return results
 
-        found = walk(function, structure)
-        self.guards, self.grown = found.guards, found.guards[:0]
-        self.compiled = _core._CompiledFunction(traced, examples, self.guards, found.places)
+        self.compiled = _core._CompiledFunction(traced, self._examples, places, used)
+        if self.compiled.misses_places():  # it reads tensors by code that has not been seen
+            self._expect(found, None)
+        self.compiled.set_guards(self.guards)
+        return is_news
+
+    def _expect(self, found: Walk, executed: Executed | None) -> None:
+        self.guards = found.used(executed)[0]
+        require_small(self.guards)
+        self.grown = grown_containers(self.guards)
+        accept(self.guards, self.grown)
 
     def accept(self, grown: list[Guard]) -> None:
         """Another trace has added to these containers."""
@@ -55,6 +82,41 @@ class _Replay:
 
     def __call__(self, tensors: list[Tensor]) -> Any:
         return rebuilt(self.result, self.compiled(tensors))
+
+
+class _Replays:
+    """The replays of one function, by kinds of arguments: those that ran last."""
+
+    def __init__(self) -> None:
+        self.direct = _core._Replays()  # those that take only tensors, and return one
+        self.kinds: dict[Any, list[_Replay]] = {}
+
+    def find(self, kind: Any, tensors: list[Tensor]) -> _Replay | None:
+        return next((replay for replay in self.kinds.get(kind, ()) if replay.compiled.takes(tensors)), None)
+
+    def add(self, kind: Any, replay: _Replay, is_direct: bool) -> None:
+        if replay.grown:
+            for other in itertools.chain(*self.kinds.values()):
+                other.accept(replay.grown)
+        traces = self.kinds.setdefault(kind, [])
+        if len(traces) == _MOST_TRACES:
+            self._drop(traces, min(traces, key=_last_run))
+        traces.append(replay)
+        if len(self.kinds) > _MOST_KINDS:
+            others = [other for other in self.kinds if other != kind]
+            oldest = min(others, key=lambda other: max(map(_last_run, self.kinds[other])))
+            for dropped in self.kinds.pop(oldest):
+                self.direct.remove(dropped.compiled)
+        if is_direct:
+            self.direct.add(replay.compiled)
+
+    def _drop(self, traces: list[_Replay], dropped: _Replay) -> None:
+        traces.remove(dropped)
+        self.direct.remove(dropped.compiled)
+
+
+def _last_run(replay: _Replay) -> int:
+    return replay.compiled.last_run()
 
 
 def compile(function: Callable[P, R]) -> Callable[P, R]:
@@ -68,9 +130,10 @@ def compile(function: Callable[P, R]) -> Callable[P, R]:
 
     - Tensors are read again. So a compiled module follows a step of an optimizer, a loaded state dict and
       ``w[...] = x``.
-    - Where anything else has changed the function is traced again, as by torch.compile: numbers and other attributes,
-      ``train()`` and ``eval()``, dtypes and devices of tensors, `autocast`, `no_grad`, `set_device`. The last 8 traces
-      of each kind of arguments are kept.
+    - Where anything else has changed that it has read, the function is traced again, as by torch.compile: numbers and
+      other attributes, ``train()`` and ``eval()``, dtypes and devices of tensors, `autocast`, `no_grad`, `set_device`.
+      The last 8 traces of each kind of arguments are kept.
+    - Elements of small NumPy arrays (64 KiB) are compared in each call.
     - A tensor to which the function assigns another value has it after each call: ``x += y``, or the running moments
       of a batch norm. Other effects, such as output and what is appended to a list, happen when the function is
       traced.
@@ -92,8 +155,9 @@ def compile(function: Callable[P, R]) -> Callable[P, R]:
     Raises
     ------
     ValueError
-        When it is called: where the function reads a value or a gradient, has no tensor among its results, or takes
-        random numbers of Python or NumPy, or values of an iterator that it does not make itself.
+        When it is called: where the function reads a value or a gradient, has no tensor among its results, uses a
+        large NumPy array that is not an argument, or takes random numbers of Python or NumPy, or values of an iterator
+        that it does not make itself.
 
     >>> double = gb.compile(lambda x: x + x)
     >>> double(gb.tensor([1.0, 2.0]))
@@ -101,8 +165,8 @@ def compile(function: Callable[P, R]) -> Callable[P, R]:
     """
     if isinstance(function, Module):
         return _CompiledModule(function)
-    replays: collections.OrderedDict[Any, list[_Replay]] = collections.OrderedDict()
-    direct = _core._Replays()  # the replays that take only tensors, and return one
+    replays = _Replays()
+    direct = replays.direct
 
     @functools.wraps(function)
     def replayed(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -114,21 +178,12 @@ def compile(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         tensors: list[Tensor] = []
         structure = flattened((args, kwargs), tensors)
-        key = (structure, tuple(_core._signature(tensor) for tensor in tensors))
-        traces = replays.setdefault(key, [])
-        replays.move_to_end(key)
-        if len(replays) > _MOST_KINDS:
-            replays.popitem(last=False)
-        replay = next((trace for trace in traces if trace.compiled.takes(tensors)), None)
+        kind = (structure, tuple(_core._signature(tensor) for tensor in tensors))
+        replay = replays.find(kind, tensors)
         if replay is None:
             replay = _Replay(function, structure, tensors)
-            if replay.grown:
-                for other in itertools.chain(*replays.values()):
-                    other.accept(replay.grown)
-            del traces[: len(traces) - _MOST_TRACES + 1]
-            traces.append(replay)
-            if replay.result is Tensor and not kwargs and all(isinstance(argument, Tensor) for argument in args):
-                direct.add(replay.compiled)
+            is_direct = replay.result is Tensor and not kwargs and all(isinstance(given, Tensor) for given in args)
+            replays.add(kind, replay, is_direct)
         result: R = replay(tensors)
         return result
 

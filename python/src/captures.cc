@@ -39,6 +39,14 @@ bool same_list(PyObject* list, PyObject* expected) {
   return true;
 }
 
+bool same_elements(const nb::tuple& now, PyObject* expected) {
+  const size_t size = now.size();
+  if (size != static_cast<size_t>(PyTuple_Size(expected))) return false;
+  for (size_t i = 0; i < size; ++i)
+    if (!same(now[i].ptr(), PyTuple_GetItem(expected, static_cast<Py_ssize_t>(i)))) return false;
+  return true;
+}
+
 // `expected` is a dict with the items that a dict had.
 bool same_dict(PyObject* dict, PyObject* expected) {
   if (PyDict_Size(dict) != PyDict_Size(expected)) return false;
@@ -59,6 +67,11 @@ bool equal(nb::handle now, nb::handle before) {
   return result == 1;
 }
 
+// `kind`: the shape and dtype that an array had.
+bool is_of_kind(nb::handle array, nb::handle kind) {
+  return equal(array.attr("shape"), kind[0]) && array.attr("dtype").is(kind[1]);
+}
+
 }  // namespace
 
 Captures::Modes Captures::modes() {
@@ -66,22 +79,32 @@ Captures::Modes Captures::modes() {
 }
 
 Captures::Captures(const nb::list& places) : modes_(modes()) {
-  for (nb::handle place : places) places_.push_back(nb::borrow(place));
+  for (nb::handle place : places) places_.push_back({nb::borrow(place), &nb::cast<Tensor&>(place)});
+}
+
+void Captures::keep(const std::vector<bool>& kept) {
+  size_t i = 0;
+  std::erase_if(places_, [&](const Place&) { return !kept[i++]; });
 }
 
 void Captures::set_guards(const nb::list& guards) {
   guards_.clear();
   constexpr std::pair<const char*, Kind> kKinds[] = {
-      {"item", Kind::kItem},   {"cell", Kind::kCell},   {"attribute", Kind::kAttribute}, {"list", Kind::kList},
-      {"dict", Kind::kDict},   {"equal", Kind::kEqual}, {"bytes", Kind::kBytes},         {"training", Kind::kTraining},
-      {"state", Kind::kState}, {"size", Kind::kSize},   {"options", Kind::kOptions}};
+      {"item", Kind::kItem},   {"cell", Kind::kCell},         {"attribute", Kind::kAttribute},
+      {"list", Kind::kList},   {"dict", Kind::kDict},         {"equal", Kind::kEqual},
+      {"bytes", Kind::kBytes}, {"training", Kind::kTraining}, {"state", Kind::kState},
+      {"size", Kind::kSize},   {"options", Kind::kOptions},   {"absent", Kind::kAbsent},
+      {"bound", Kind::kBound}, {"sequence", Kind::kSequence}};
   for (nb::handle guard : guards) {
     const std::string name = text_of(guard[0]);
     const auto kind = std::ranges::find(kKinds, name, [](const auto& entry) { return std::string_view(entry.first); });
     if (kind == std::end(kKinds)) throw bad_input("[compile] a guard of the kind '{}'", name);
     guards_.push_back({kind->second, nb::borrow(guard[1]), nb::borrow(guard[2]), nb::borrow(guard[3])});
-    if (kind->second == Kind::kState)
-      guards_.back().state = nb::cast<const Tensor&>(guards_.back().holder).shared_state();
+    Guard& added = guards_.back();
+    if (added.kind == Kind::kState) added.state = nb::cast<const Tensor&>(added.holder).shared_state();
+    if (added.kind == Kind::kTraining || added.kind == Kind::kOptions)
+      added.module = &nb::cast<const nn::Module&>(added.holder);
+    if (added.module != nullptr || added.kind == Kind::kSize) added.number = nb::cast<uint64_t>(added.expected);
   }
 }
 
@@ -89,9 +112,13 @@ bool Captures::holds(const Guard& guard) {
   PyObject *const holder = guard.holder.ptr(), *const expected = guard.expected.ptr();
   switch (guard.kind) {
     case Kind::kItem: {
-      PyObject* const now = PyDict_GetItemWithError(holder, guard.key.ptr());
-      return same(now, expected);
+      if (PyDict_Check(holder)) return same(PyDict_GetItemWithError(holder, guard.key.ptr()), expected);
+      const nb::object now = nb::steal(PyObject_GetItem(holder, guard.key.ptr()));  // of a class
+      if (!now.is_valid()) PyErr_Clear();
+      return same(now.ptr(), expected);
     }
+    case Kind::kAbsent:
+      return PyDict_GetItemWithError(holder, guard.key.ptr()) == nullptr;
     case Kind::kCell: {
       const nb::object now = nb::getattr(guard.holder, "cell_contents", nb::handle());
       return same(now.ptr(), expected);
@@ -100,20 +127,26 @@ bool Captures::holds(const Guard& guard) {
       const nb::object now = nb::getattr(guard.holder, guard.key, nb::handle());
       return same(now.ptr(), expected);
     }
+    case Kind::kBound: {  // a method of a class
+      const nb::object now = nb::getattr(guard.holder, guard.key, nb::none());
+      return same(nb::getattr(now, "__func__", nb::none()).ptr(), expected);
+    }
     case Kind::kList:
       return same_list(holder, expected);
     case Kind::kDict:
       return same_dict(holder, expected);
     case Kind::kEqual:
       return equal(guard.holder, guard.expected);
+    case Kind::kSequence:
+      return same_elements(nb::tuple(guard.holder), expected);
     case Kind::kBytes:
-      return equal(guard.holder.attr("tobytes")(), guard.expected);
+      return is_of_kind(guard.holder, guard.key) && equal(guard.holder.attr("tobytes")(), guard.expected);
     case Kind::kTraining:
-      return nb::cast<const nn::Module&>(guard.holder).is_training() == (expected == Py_True);
+      return guard.module->is_training() == (guard.number != 0);
     case Kind::kOptions:
-      return nb::cast<const nn::Module&>(guard.holder).changes() == PyLong_AsUnsignedLongLong(expected);
+      return guard.module->changes() == guard.number;
     case Kind::kSize:
-      return PyDict_Size(holder) == PyLong_AsSsize_t(expected);
+      return static_cast<uint64_t>(PyDict_Size(holder)) == guard.number;
     case Kind::kState:
       return nb::cast<const Tensor&>(guard.holder).shared_state() == guard.state;
   }

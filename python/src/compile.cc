@@ -15,7 +15,8 @@
 namespace gabbro::python {
 namespace {
 
-int traces = 0;  // running; guarded by the GIL
+int traces = 0;     // running; guarded by the GIL
+uint64_t runs = 0;  // of all compiled functions; guarded by the GIL
 
 struct TraceScope {
   TraceScope() { ++traces; }
@@ -55,9 +56,10 @@ RecentRuns recent_runs;
 class CompiledFunction {
  public:
   // `function` takes tensors like the examples, which have values, and gives a list of tensors.
-  // `guards` and `places` are what gabbro/captures.py has found; the function may change the guards while it is traced.
-  CompiledFunction(const nb::callable& function, const std::vector<Tensor>& examples, const nb::list& guards,
-                   const nb::list& places)
+  // `places` are the tensors that gabbro/captures.py has found. The function fills `used`: which of them it has
+  // reached.
+  CompiledFunction(const nb::callable& function, const std::vector<Tensor>& examples, const nb::list& places,
+                   const nb::list& used)
       : captures_(places), arguments_(examples.size()) {
     std::vector<Tensor> inputs;
     for (const Tensor& example : examples) inputs.push_back(placeholder(example));
@@ -75,11 +77,11 @@ class CompiledFunction {
     }
     std::vector<Tensor> keys;
     std::vector<Tensor> results = traced(function, inputs, keys);
+    forget_unused_places(used, results, inputs);
     for (const Tensor& key : keys) key_devices_.push_back(key.device());
     inputs.insert(inputs.end(), keys.begin(), keys.end());
     compiled_ = std::make_unique<Compiled>([&] { return results; }, inputs);
     compiled_->forget_inputs();
-    captures_.set_guards(guards);
   }
 
   CompiledFunction(const CompiledFunction&) = delete;
@@ -110,6 +112,7 @@ class CompiledFunction {
     for (size_t i = 0; i < captures_.size(); ++i) inputs.push_back(captures_.place(i));
     for (const std::shared_ptr<Device>& device : key_devices_) inputs.push_back(next_key(device));
     recent_runs.ran(this);
+    last_run_ = ++runs;
     const Running running(running_);
     std::vector<Tensor> results;
     // To let other threads go on and to listen to Ctrl-C takes longer than a small plan.
@@ -129,6 +132,9 @@ class CompiledFunction {
   }
 
   void set_guards(const nb::list& guards) { captures_.set_guards(guards); }
+  // Whether the plan has places that were not reached by what the function was seen to read.
+  bool misses_places() const { return misses_places_; }
+  uint64_t last_run() const { return last_run_; }
 
   // One row per launch: op, kernel, bytes and floating point operations; 0 where the kernel does not say.
   nb::list launches() const {
@@ -159,6 +165,33 @@ class CompiledFunction {
       results.push_back(now);
     }
     return results;
+  }
+
+  // Forgets the places that the function has not reached and that the plan does not need.
+  void forget_unused_places(const nb::list& used, std::span<const Tensor> results, std::vector<Tensor>& inputs) {
+    std::vector<bool> kept = nb::cast<std::vector<bool>>(used);
+    if (std::ranges::all_of(kept, std::identity())) return;
+    const Trace trace = trace_ready(results);
+    std::vector<bool> needed(kept.size());
+    for (size_t i = 0; i < kept.size(); ++i) needed[i] = trace.leaves.contains(&inputs[arguments_ + i].state());
+    for (const Update& update : updates_)
+      if (!update.is_argument) needed[update.index] = true;
+    std::vector<size_t> position(kept.size());
+    size_t count = 0;
+    for (size_t i = 0; i < kept.size(); ++i) {
+      misses_places_ |= needed[i] && !kept[i];
+      kept[i] = kept[i] || needed[i];
+      position[i] = count;
+      if (!kept[i]) continue;
+      gradients_[count] = gradients_[i];
+      inputs[arguments_ + count] = inputs[arguments_ + i];
+      ++count;
+    }
+    gradients_.resize(count);
+    inputs.resize(arguments_ + count);
+    for (Update& update : updates_)
+      if (!update.is_argument) update.index = position[update.index];
+    captures_.keep(kept);
   }
 
   // A trace sees each argument by itself.
@@ -223,6 +256,8 @@ class CompiledFunction {
   std::vector<Update> updates_;
   std::vector<std::shared_ptr<Device>> key_devices_;
   std::unique_ptr<Compiled> compiled_;
+  bool misses_places_ = false;
+  uint64_t last_run_ = 0;  // as a number among all runs
   int running_ = 0;
 };
 
@@ -238,16 +273,19 @@ void RecentRuns::ran(CompiledFunction* function) {
 }
 
 // The replays of one function that are for tensors alone and give one, and so can be found without taking apart what
-// they are called with.
+// they are called with. The ones that ran last come first.
 class Replays {
  public:
   void add(nb::object compiled) {
-    if (known_.size() == kMany) known_.erase(known_.begin());
-    known_.push_back(std::move(compiled));
+    if (known_.size() == kMany) known_.pop_back();
+    known_.insert(known_.begin(), std::move(compiled));
+  }
+  void remove(nb::handle compiled) {
+    std::erase_if(known_, [&](const nb::object& held) { return held.is(compiled); });
   }
 
   // None where there is no replay for these.
-  nb::object operator()(const nb::tuple& arguments) const {
+  nb::object operator()(const nb::tuple& arguments) {
     if (known_.empty() || traces > 0) return nb::none();
     std::vector<Tensor> inputs;
     inputs.reserve(arguments.size());
@@ -256,11 +294,12 @@ class Replays {
       inputs.push_back(nb::cast<const Tensor&>(argument));
       evaluate(inputs.back());
     }
-    for (const nb::object& held : known_) {
-      auto& compiled = nb::cast<CompiledFunction&>(held);
-      if (compiled.takes(inputs)) return nb::cast(std::move(compiled(std::move(inputs), arguments).front()));
-    }
-    return nb::none();
+    const auto takes = [&](const nb::object& held) { return nb::cast<CompiledFunction&>(held).takes(inputs); };
+    const auto found = std::ranges::find_if(known_, takes);
+    if (found == known_.end()) return nb::none();
+    std::rotate(known_.begin(), found, std::next(found));
+    const nb::object held = known_.front();  // another thread may add one while it runs
+    return nb::cast(std::move(nb::cast<CompiledFunction&>(held)(std::move(inputs), arguments).front()));
   }
 
  private:
@@ -292,10 +331,10 @@ void bind_compile(nb::module_& m) {
       .def(
           "__init__",
           [](CompiledFunction* self, const nb::callable& function, const std::vector<Tensor>& examples,
-             const nb::list& guards,
-             const nb::list& places) { new (self) CompiledFunction(function, examples, guards, places); },
+             const nb::list& places,
+             const nb::list& used) { new (self) CompiledFunction(function, examples, places, used); },
           nb::sig("def __init__(self, function: Callable[..., list[Tensor]], examples: list[Tensor], "
-                  "guards: list[tuple[str, Any, Any, Any]], places: list[Tensor]) -> None"))
+                  "places: list[Tensor], used: list[bool]) -> None"))
       .def(
           "takes", [](const CompiledFunction& self, const std::vector<Tensor>& inputs) { return self.takes(inputs); },
           nb::sig("def takes(self, inputs: list[Tensor], /) -> bool"))
@@ -307,11 +346,14 @@ void bind_compile(nb::module_& m) {
           nb::sig("def __call__(self, inputs: list[Tensor], /) -> list[Tensor]"))
       .def("set_guards", &CompiledFunction::set_guards,
            nb::sig("def set_guards(self, guards: list[tuple[str, Any, Any, Any]], /) -> None"))
+      .def("misses_places", &CompiledFunction::misses_places)
+      .def("last_run", &CompiledFunction::last_run)
       .def("launches", &CompiledFunction::launches,
            nb::sig("def launches(self) -> list[tuple[str, str, float, float]]"));
   nb::class_<Replays>(m, "_Replays")
       .def(nb::init<>())
       .def("add", &Replays::add, nb::sig("def add(self, compiled: _CompiledFunction, /) -> None"))
+      .def("remove", &Replays::remove, nb::sig("def remove(self, compiled: _CompiledFunction, /) -> None"))
       .def("__call__", &Replays::operator(),
            nb::sig("def __call__(self, arguments: tuple[Any, ...], /) -> Tensor | None"));
   m.def("_is_tracing", is_tracing);

@@ -2,7 +2,9 @@
 
 import copy
 import functools
+import gc
 import types
+import weakref
 
 import numpy as np
 import pytest
@@ -281,8 +283,22 @@ def test_old_traces_do_not_pile_up():
     for number in [*range(40), 5, 39]:
         box.number = number
         assert fast(gb.zeros(1)).item() == number
-    traces = next(iter(fast.__closure__[fast.__code__.co_freevars.index("replays")].cell_contents.values()))
-    assert len(traces) <= 8
+    replays = fast.__closure__[fast.__code__.co_freevars.index("replays")].cell_contents
+    assert [len(traces) for traces in replays.kinds.values()] == [8]
+
+
+def test_kinds_of_arguments_do_not_pile_up_and_the_busy_ones_stay():
+    function, calls = counted(lambda x: x + 1)
+    fast = gb.compile(function)
+    seen = []
+    for length in range(1, 80):
+        assert fast(gb.zeros(1)).item() == 1
+        assert fast(gb.zeros(length)).shape == (length,)
+        replays = fast.__closure__[fast.__code__.co_freevars.index("replays")].cell_contents
+        seen += [weakref.ref(traces[0]) for kind, traces in replays.kinds.items() if f"({length},)" in str(kind)]
+    assert len(replays.kinds) == 64 and len(calls) == 79  # that of length 1 was traced once
+    gc.collect()
+    assert len(seen) == 79 and sum(replay() is not None for replay in seen) == 64
 
 
 def test_a_compiled_module_is_the_module_in_everything_else():
