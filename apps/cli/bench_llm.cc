@@ -323,7 +323,8 @@ void add_bench(Command root) {
   command.option("-b,--batch", o->batch, "Numbers of sequences that are computed together, such as 1,8,32")
       .placeholder("LIST");
   o->sampler.temperature = 0;
-  command.number("--temperature", o->sampler.temperature, "With several sequences: temperature, 0 takes the most likely")
+  command
+      .number("--temperature", o->sampler.temperature, "With several sequences: temperature, 0 takes the most likely")
       .range(0, 1000);
   command.number("--top-k", o->sampler.top_k, "With several sequences: draw from this many tokens; 0: from all");
   command.number("--top-p", o->sampler.top_p, "With several sequences: share of the probability to draw from")

@@ -22,17 +22,20 @@ std::vector<double> ratios(const Schedule& schedule) {
   return all;
 }
 
-void expect_ratios(const Schedule& schedule, const std::vector<double>& expected) {
+void expect_ratios(const Schedule& schedule, const std::vector<double>& expected, double tolerance = 1e-6) {
   const std::vector<double> actual = ratios(schedule);
   ASSERT_EQ(actual.size(), expected.size());
-  for (size_t i = 0; i < expected.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 1e-6 * std::max(1.0, expected[i]));
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(actual[i], expected[i], tolerance * std::max(1.0, expected[i]));
+  }
 }
 
-// k-diffusion's numbers for the schedule of Stable Diffusion, four steps.
+// k-diffusion's numbers for the schedule of Stable Diffusion, four steps, with a table in f64. The programs' table is
+// f32, whose least ratio is 1.5e-5 larger: 1 - 0.99915 has four digits less.
 TEST(RequestSchedule, of_comfyui_begins_with_all_of_the_noise) {
   const Schedule karras =
       schedule_of({.steps = 4, .schedule = "karras", .like = Program::kComfyUi}, scheduler_of("euler"));
-  expect_ratios(karras, {14.614641, 3.168603, 0.446918, 0.029167, 0});
+  expect_ratios(karras, {14.614641, 3.168603, 0.446918, 0.029167, 0}, 5e-6);
   EXPECT_EQ(karras.start_scale, 1);
   for (const NoiseLevel& level : karras.levels) EXPECT_EQ(level.timestep, std::nearbyint(level.timestep));
   const Schedule a1111 =

@@ -6,8 +6,8 @@
 namespace gabbro::text {
 namespace {
 
-constexpr const char* kStart = "<|startoftext|>";
-constexpr const char* kEnd = "<|endoftext|>";
+constexpr const char* kStartOfText = "<|startoftext|>";
+constexpr const char* kEndOfText = "<|endoftext|>";
 constexpr const char* kWords =
     R"(<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+)";
 
@@ -32,7 +32,7 @@ TokenizerSpec read_clip_vocabulary(const ClipVocabularyFiles& files) {
   const std::string name = files.folder + "/vocab.json";
   Json vocabulary = parse_sorted_json(files.vocab_json, name);
   if (!vocabulary.is_object()) throw bad_input("{}: is not an object", name);
-  const Json start = special_token(vocabulary, kStart, name), end = special_token(vocabulary, kEnd, name);
+  const Json start = special_token(vocabulary, kStartOfText, name), end = special_token(vocabulary, kEndOfText, name);
   const Json document = {
       {"version", "1.0"},
       {"added_tokens", Json::array({start, end})},
@@ -49,14 +49,14 @@ TokenizerSpec read_clip_vocabulary(const ClipVocabularyFiles& files) {
           {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", true}}}}}},
       {"post_processor",
        {{"type", "RobertaProcessing"},
-        {"cls", Json::array({kStart, start["id"]})},
-        {"sep", Json::array({kEnd, end["id"]})},
+        {"cls", Json::array({kStartOfText, start["id"]})},
+        {"sep", Json::array({kEndOfText, end["id"]})},
         {"trim_offsets", false},
         {"add_prefix_space", false}}},
       {"decoder", {{"type", "ByteLevel"}}},
       {"model",
        {{"type", "BPE"},
-        {"unk_token", kEnd},
+        {"unk_token", kEndOfText},
         {"end_of_word_suffix", "</w>"},
         {"vocab", std::move(vocabulary)},
         {"merges", merges_of(files.merges_txt)}}}};
