@@ -137,6 +137,7 @@ PictureResult Drawing::run() {
 
 PictureResult Pipeline::generate(const PictureRequest& request) {
   check(request);
+  state_->adapters->use(request.loras);
   return Drawing(*state_, request).run();
 }
 

@@ -24,6 +24,12 @@ struct PictureStep {
   double timestep = 0;
 };
 
+// A file of an adapter (lora/lora_file.h) and how much of it is added; a file given twice counts by the sum.
+struct LoraStrength {
+  std::string path;
+  double strength = 1;
+};
+
 struct PictureRequest {
   std::string prompt, negative{};
   int64_t width = 0, height = 0;  // 0: the sides of `init`, else the model's
@@ -33,9 +39,10 @@ struct PictureRequest {
   uint64_t seed = 0;
   NoiseKind noise = NoiseKind::kTorch;
   PromptSyntax syntax = PromptSyntax::kA1111;
-  int64_t clip_skip = 0;                          // last layers of the text encoder that are left out
-  std::string sampler{};                          // empty: the pipeline's
-  std::string schedule{};                         // a name of schedule_names(); empty: the sampler's
+  int64_t clip_skip = 0;   // last layers of the text encoder that are left out
+  std::string sampler{};   // empty: the pipeline's
+  std::string schedule{};  // a name of schedule_names(); empty: the sampler's
+  std::vector<LoraStrength> loras{};
   std::optional<double> eta{};                    // new noise a step; none: the sampler's
   Program like = Program::kGabbro;                // steps, noise and masks by the rules of this program
   std::shared_ptr<const images::Picture> init{};  // RGB: a picture to redraw; resized to the request's size

@@ -4,6 +4,7 @@
 
 #include "gabbro/graph/eval.h"
 #include "src/base/error.h"
+#include "src/formats/quant/quant.h"
 #include "src/models/weights/checkpoint_weights.h"
 #include "src/models/weights/module_weights.h"
 #include "src/pictures/guidance.h"
@@ -65,6 +66,18 @@ void require_texts(const std::string& path, const PromptEncoder& text, const dif
   }
 }
 
+// Reads a part's tensors in f32, whose names may have the prefix.
+WeightReader reader_of(const std::string& weights, const std::string& prefix) {
+  return [weights, prefix](const std::string& name) {
+    const Checkpoint checkpoint = Checkpoint::open(weights);
+    const bool prefixed = !prefix.empty() && checkpoint.tensor(prefix + name) != nullptr;
+    const CheckpointTensor& tensor = checkpoint.require_tensor(prefixed ? prefix + name : name);
+    std::vector<float> values(static_cast<size_t>(tensor.elements()));
+    dequantize_row(tensor.dtype(), tensor.data.data(), values.data(), tensor.elements());
+    return values;
+  };
+}
+
 }  // namespace
 
 Pipeline::Pipeline(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -104,6 +117,14 @@ std::shared_ptr<Pipeline> Pipeline::load(const std::string& path, const Pipeline
     s.tiny_decoder = load_part<diffusion::TinyDecoder>(options.preview_decoder, s.device, options, s.files, s.facts,
                                                        "preview decoder", tiny);
   }
+  std::vector<AdaptedText> texts;
+  for (size_t i = 0; i < folder.text_encoders.size(); ++i)
+    texts.push_back({&s.text->encoder(i), reader_of(folder.text_encoders[i].encoder, "text_model.")});
+  s.adapters = std::make_unique<Adapters>(AdaptedModel{.device = s.device,
+                                                       .unet = s.unet,
+                                                       .resnets = unet.levels.front().resnets,
+                                                       .texts = std::move(texts),
+                                                       .unet_weight = reader_of(weights_of(folder.unet), "")});
   const std::filesystem::path canonical = std::filesystem::weakly_canonical(path);
   s.facts.name = canonical.filename().string();
   s.facts.class_name = folder.class_name;
@@ -220,15 +241,17 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, double timestep, co
     const std::vector<float> added = added_features(prompts, height * facts.size_multiple, width * facts.size_multiple);
     inputs.push_back(device->upload(DType::f32, Shape{batch, model.added_features}, added.data()));
   }
-  const std::vector<int64_t> shape{batch, height, width, prompts.length};
+  if (adapters->strengths().defined()) inputs.push_back(adapters->strengths());
+  std::vector<int64_t> shape{batch, height, width, prompts.length};
+  for (const int64_t part : adapters->plan_key()) shape.push_back(part);
   if (compiled == nullptr || compiled_for != shape) {
     compiled = std::make_unique<Compiled>(
         [&] {
           return std::vector<Tensor>{unet->forward({.latent = inputs[0],
                                                     .time = inputs[1],
                                                     .context = inputs[2],
-                                                    .guidance = at_added > 3 ? inputs[3] : Tensor(),
-                                                    .added = inputs.size() > at_added ? inputs.back() : Tensor()})};
+                                                    .guidance = model.guidance_features > 0 ? inputs[3] : Tensor(),
+                                                    .added = model.added_features > 0 ? inputs[at_added] : Tensor()})};
         },
         inputs);
     compiled_for = shape;

@@ -6,6 +6,7 @@
 #include "src/models/diffusion/autoencoder.h"
 #include "src/models/diffusion/autoencoder_tiny.h"
 #include "src/models/diffusion/unet.h"
+#include "src/pictures/lora/adapters.h"
 #include "src/pictures/pipeline.h"
 #include "src/pictures/prompt_encoder.h"
 #include "src/pictures/scheduler_config.h"
@@ -23,6 +24,7 @@ struct Pipeline::State {
   std::shared_ptr<diffusion::TinyDecoder> tiny_decoder;  // of previews; null: none
   Json scheduler;
   std::string scheduler_name;
+  std::unique_ptr<Adapters> adapters;
   // The denoiser for a batch, sides and a length of text; the last one.
   std::unique_ptr<Compiled> compiled;
   std::vector<int64_t> compiled_for;

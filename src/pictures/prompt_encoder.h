@@ -34,6 +34,7 @@ class PromptEncoder {
   PromptEncoder(const PipelineFolder& folder, const std::shared_ptr<Device>& device, bool check_values,
                 const std::vector<std::string>& embeddings);
 
+  const TextStates& encoder(size_t index) const { return *encoders_[index]; }
   int64_t width() const;  // C: of all encoders together
   int64_t pooled_width() const { return encoders_.size() > 1 ? encoders_.back()->pooled_width() : 0; }  // P
   int64_t layers() const { return encoders_.front()->layers(); }

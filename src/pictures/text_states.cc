@@ -1,6 +1,7 @@
 #include "src/pictures/text_states.h"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <stdexcept>
 
@@ -110,6 +111,21 @@ TextStates::TextStates(const std::string& encoder_folder, const std::string& tok
   padding_ = padding.empty() ? end_ : tokenizer_->find(padding);
   if (padding_ == text::kNoToken)
     throw bad_input("{}: pad_token: the vocabulary has no token '{}'", tokenizer_folder, padding);
+}
+
+nn::Linear* TextStates::find_linear(const std::string& path) const {
+  constexpr std::string_view kLayers = "encoder_layers_";
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"_self_attn_q_proj", "attn_q"},        {"_self_attn_k_proj", "attn_k"}, {"_self_attn_v_proj", "attn_v"},
+      {"_self_attn_out_proj", "attn_output"}, {"_mlp_fc1", "ffn_up"},          {"_mlp_fc2", "ffn_down"}};
+  if (!path.starts_with(kLayers)) return nullptr;
+  const size_t end = std::min(path.find('_', kLayers.size()), path.size());
+  int64_t index = -1;
+  std::from_chars(path.data() + kLayers.size(), path.data() + end, index);
+  for (const auto& [theirs, ours] : kNames) {
+    if (std::string_view(path).substr(end) == theirs) return encoder_->find_linear(index, ours);
+  }
+  return nullptr;
 }
 
 PromptTokenizer TextStates::prompt_tokenizer(const Embeddings& embeddings) const {

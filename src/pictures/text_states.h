@@ -28,6 +28,8 @@ class TextStates {
   int64_t layers() const { return encoder_->config().shape.layers; }
   // How many of the last layers can be left out.
   int64_t most_skipped() const { return layers() - (layer_ == TextLayer::kPenultimate ? 2 : 1); }
+  // The layer at a path of transformers with '_' for '.': "encoder_layers_0_self_attn_q_proj"; null if there is none.
+  nn::Linear* find_linear(const std::string& path) const;
   PromptTokenizer prompt_tokenizer(const Embeddings& embeddings) const;
 
   // States of all chunks, in sequence, f32 [chunks · context, C], of the pipeline's layer, or `skipped` layers before

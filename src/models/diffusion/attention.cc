@@ -9,8 +9,8 @@
 namespace gabbro::diffusion {
 namespace {
 
-std::shared_ptr<nn::Linear> make_projection(const nn::Factory& make, int64_t in, int64_t out, bool bias) {
-  return std::make_shared<nn::Linear>(make, nn::LinearOptions{.in_features = in, .out_features = out, .bias = bias});
+std::shared_ptr<nn::Linear> attention_layer(const nn::Factory& make, int64_t in, int64_t out, bool bias) {
+  return make_linear(make, {.in_features = in, .out_features = out, .bias = bias});
 }
 
 // Files of before 2023 call the layers of an autoencoder's attention otherwise.
@@ -28,11 +28,11 @@ std::string stored_name(const nn::Factory& make, const LayerName& name) {
 Attention::Attention(const nn::Factory& make, const AttentionOptions& o) : heads_(o.heads) {
   if (o.heads < 1 || o.width % o.heads != 0)
     throw bad_input("{}{} channels are not {} heads", make.prefix, o.width, o.heads);
-  add_module("to_q", to_q, make_projection(make.at("to_q"), o.width, o.width, o.bias));
-  add_module("to_k", to_k, make_projection(make.at("to_k"), o.context, o.width, o.bias));
-  add_module("to_v", to_v, make_projection(make.at("to_v"), o.context, o.width, o.bias));
+  add_module("to_q", to_q, attention_layer(make.at("to_q"), o.width, o.width, o.bias));
+  add_module("to_k", to_k, attention_layer(make.at("to_k"), o.context, o.width, o.bias));
+  add_module("to_v", to_v, attention_layer(make.at("to_v"), o.context, o.width, o.bias));
   add_module("to_out", to_out, std::make_shared<ModuleList<nn::Linear>>());
-  to_out->set("0", make_projection(make.at("to_out").at("0"), o.width, o.width, true));
+  to_out->set("0", attention_layer(make.at("to_out").at("0"), o.width, o.width, true));
 }
 
 Tensor Attention::heads(const Tensor& x) const {
@@ -50,7 +50,7 @@ Tensor Attention::operator()(const Tensor& x, const Tensor& context) const {
 
 PixelAttention::PixelAttention(const nn::Factory& make, int64_t channels, int64_t groups, double eps) {
   const auto layer = [&](const LayerName& name) {
-    return make_projection(make.at(stored_name(make, name)), channels, channels, true);
+    return attention_layer(make.at(stored_name(make, name)), channels, channels, true);
   };
   add_module("group_norm", group_norm, make_group_norm(make.at("group_norm"), groups, channels, eps));
   add_module("to_q", to_q, layer({"to_q", "query"}));

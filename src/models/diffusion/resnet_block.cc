@@ -2,20 +2,25 @@
 
 #include "gabbro/ops/image.h"
 #include "gabbro/ops/shapes.h"
+#include "src/models/diffusion/adaptable.h"
 #include "src/ops/ops.h"
 
 namespace gabbro::diffusion {
 
 std::shared_ptr<nn::Conv2d> make_conv(const nn::Factory& make, const SquareConv& o) {
-  return std::make_shared<nn::Conv2d>(make, nn::ConvModuleOptions{.in_channels = o.in,
-                                                                  .out_channels = o.out,
-                                                                  .kernel_size = {o.kernel},
-                                                                  .stride = {o.stride},
-                                                                  .padding = {o.padding}});
+  return std::make_shared<AdaptableConv2d>(make, nn::ConvModuleOptions{.in_channels = o.in,
+                                                                       .out_channels = o.out,
+                                                                       .kernel_size = {o.kernel},
+                                                                       .stride = {o.stride},
+                                                                       .padding = {o.padding}});
+}
+
+std::shared_ptr<nn::Linear> make_linear(const nn::Factory& make, const nn::LinearOptions& options) {
+  return std::make_shared<AdaptableLinear>(make, options);
 }
 
 std::shared_ptr<nn::GroupNorm> make_group_norm(const nn::Factory& make, int64_t groups, int64_t channels, double eps) {
-  return std::make_shared<nn::GroupNorm>(
+  return std::make_shared<AdaptableGroupNorm>(
       make, nn::GroupNormOptions{.num_groups = groups, .num_channels = channels, .eps = eps});
 }
 
@@ -23,10 +28,8 @@ ResnetBlock::ResnetBlock(const nn::Factory& make, const ResnetBlockOptions& o) :
   add_module("norm1", norm1, make_group_norm(make.at("norm1"), o.groups, o.in_channels, o.eps));
   add_module("conv1", conv1, make_conv(make.at("conv1"), {.in = o.in_channels, .out = o.out_channels}));
   if (o.time_width > 0) {
-    add_module(
-        "time_emb_proj", time_emb_proj,
-        std::make_shared<nn::Linear>(make.at("time_emb_proj"),
-                                     nn::LinearOptions{.in_features = o.time_width, .out_features = o.out_channels}));
+    add_module("time_emb_proj", time_emb_proj,
+               make_linear(make.at("time_emb_proj"), {.in_features = o.time_width, .out_features = o.out_channels}));
   }
   add_module("norm2", norm2, make_group_norm(make.at("norm2"), o.groups, o.out_channels, o.eps));
   add_module("conv2", conv2, make_conv(make.at("conv2"), {.in = o.out_channels, .out = o.out_channels}));

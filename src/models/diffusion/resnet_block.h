@@ -9,11 +9,12 @@
 
 namespace gabbro::diffusion {
 
-// A convolution of one number for each of its axes, as all of these models have it.
+// Layers that take adapters (adaptable.h). A convolution has one number for each of its axes in all of these models.
 struct SquareConv {
   int64_t in = 0, out = 0, kernel = 3, stride = 1, padding = 1;
 };
 std::shared_ptr<nn::Conv2d> make_conv(const nn::Factory& make, const SquareConv& options);
+std::shared_ptr<nn::Linear> make_linear(const nn::Factory& make, const nn::LinearOptions& options);
 std::shared_ptr<nn::GroupNorm> make_group_norm(const nn::Factory& make, int64_t groups, int64_t channels, double eps);
 
 struct ResnetBlockOptions {

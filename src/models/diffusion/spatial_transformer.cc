@@ -1,17 +1,18 @@
 #include "src/models/diffusion/spatial_transformer.h"
 
 #include "gabbro/ops/shapes.h"
+#include "src/models/diffusion/adaptable.h"
 #include "src/ops/ops.h"
 
 namespace gabbro::diffusion {
 namespace {
 
 std::shared_ptr<nn::LayerNorm> make_layer_norm(const nn::Factory& make, int64_t width) {
-  return std::make_shared<nn::LayerNorm>(make, nn::LayerNormOptions{.normalized_shape = {width}});
+  return std::make_shared<AdaptableLayerNorm>(make, nn::LayerNormOptions{.normalized_shape = {width}});
 }
 
-std::shared_ptr<nn::Linear> make_linear(const nn::Factory& make, int64_t in, int64_t out) {
-  return std::make_shared<nn::Linear>(make, nn::LinearOptions{.in_features = in, .out_features = out});
+std::shared_ptr<nn::Linear> make_projection(const nn::Factory& make, int64_t in, int64_t out) {
+  return make_linear(make, {.in_features = in, .out_features = out});
 }
 
 constexpr double kNormEpsilon = 1e-6;  // of the group norm before a transformer, whatever the U-Net's is
@@ -20,8 +21,8 @@ constexpr double kNormEpsilon = 1e-6;  // of the group norm before a transformer
 
 FeedForward::FeedForward(const nn::Factory& make, int64_t channels) {
   const nn::Factory inside = make.at("net");
-  proj_ = make_linear(inside.at("0").at("proj"), channels, 8 * channels);
-  out_ = make_linear(inside.at("2"), 4 * channels, channels);
+  proj_ = make_projection(inside.at("0").at("proj"), channels, 8 * channels);
+  out_ = make_projection(inside.at("2"), 4 * channels, channels);
   const auto gated = std::make_shared<ModuleList<nn::Linear>>();
   gated->set("proj", proj_);
   const auto net = std::make_shared<ModuleList<nn::Module>>();
@@ -60,7 +61,7 @@ SpatialTransformer::SpatialTransformer(const nn::Factory& make, const SpatialTra
     : linear_projection_(o.linear_projection) {
   const int64_t c = o.channels;
   const auto projection = [&](const char* name) -> std::shared_ptr<nn::Layer> {
-    if (o.linear_projection) return make_linear(make.at(name), c, c);
+    if (o.linear_projection) return make_projection(make.at(name), c, c);
     return make_conv(make.at(name), {.in = c, .out = c, .kernel = 1, .padding = 0});
   };
   add_module("norm", norm, make_group_norm(make.at("norm"), o.groups, c, kNormEpsilon));

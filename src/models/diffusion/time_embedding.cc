@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "src/models/diffusion/resnet_block.h"
 #include "src/ops/ops.h"
 
 namespace gabbro::diffusion {
@@ -23,8 +24,7 @@ std::vector<float> sinusoid_features(double t, const SinusoidOptions& options) {
 
 TimeEmbedding::TimeEmbedding(const nn::Factory& make, const TimeEmbeddingOptions& o) {
   const auto linear = [&](const char* name, int64_t in, int64_t out, bool bias = true) {
-    return std::make_shared<nn::Linear>(make.at(name),
-                                        nn::LinearOptions{.in_features = in, .out_features = out, .bias = bias});
+    return make_linear(make.at(name), {.in_features = in, .out_features = out, .bias = bias});
   };
   add_module("linear_1", linear_1, linear("linear_1", o.features, o.width));
   if (o.guidance > 0) add_module("cond_proj", cond_proj, linear("cond_proj", o.guidance, o.features, false));

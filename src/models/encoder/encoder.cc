@@ -172,6 +172,18 @@ Tensor Encoder::heads(const Tensor& x, const Norm& norm) const {
                                               : normalized(norm, reshape(x, shape));
 }
 
+nn::Linear* Encoder::find_linear(int64_t index, std::string_view name) const {
+  if (index < 0 || index >= std::ssize(layers_)) return nullptr;
+  const Layer& layer = layers_[static_cast<size_t>(index)];
+  const std::pair<std::string_view, const std::shared_ptr<nn::Linear>&> all[] = {
+      {"attn_q", layer.attn_q},           {"attn_k", layer.attn_k}, {"attn_v", layer.attn_v},
+      {"attn_output", layer.attn_output}, {"ffn_up", layer.ffn_up}, {"ffn_down", layer.ffn_down}};
+  for (const auto& [known, linear] : all) {
+    if (known == name) return linear.get();
+  }
+  return nullptr;
+}
+
 Tensor Encoder::embed_tokens(const Tensor& ids) const { return embedding(token_embd_, ids); }
 
 Tensor Encoder::embed(const EncoderBatch& batch, const Tensor& embedded_tokens) const {

@@ -28,6 +28,9 @@ class Encoder {
 
   // States of all tokens of a batch, f32 [T, C].
   Tensor forward(const EncoderBatch& batch, const ForwardOptions& options = {}) const;
+  // The layer of this name among those of layer `index`: "attn_q", "attn_k", "attn_v", "attn_output", "ffn_up",
+  // "ffn_down"; null if there is none.
+  nn::Linear* find_linear(int64_t index, std::string_view name) const;
   // The rows of tokens, without positions: i32 [T] -> f32 [T, C].
   Tensor embed_tokens(const Tensor& ids) const;
   // One vector a text, f32 [B, C]; of CLIP projected. kRank as the classifier pools.
