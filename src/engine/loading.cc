@@ -130,7 +130,7 @@ void load_language_model(const Checkpoint& checkpoint, const LoadOptions& option
   llm::LoadModelOptions how{
       .context = facts.context, .check_weights = options.check_weights, .quantize = quantize, .progress = progress};
   if (!loaded.stages.empty()) return staged::load_stages(checkpoint, options, needs, how, loaded);
-  if (!loaded.ranks.empty()) return sharded::load_ranks(checkpoint, options, needs, how, loaded);
+  if (!loaded.ranks.empty()) return sharded::load_ranks(checkpoint, options, how, loaded);
   loaded.stream = streaming::plan_stream(checkpoint, needs, options, loaded.device, facts);
   loaded.adapters = load_adapters(options.adapters);
   loaded.observer = options.observer;

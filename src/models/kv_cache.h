@@ -67,8 +67,8 @@ class KvCache {
   // The layers may be on several devices: `devices` by layer.
   KvCache(std::span<const std::shared_ptr<Device>> devices, const KvCacheConfig& config);
 
-  // The same memory of `count` layers from `first` on, as the cache of a model with these layers. It provides nothing,
-  // and holds no texts.
+  // A view of the memory of layers [first, first + count), as the cache of a model with these layers. It provides
+  // nothing, and holds no texts.
   KvCache layers(size_t first, size_t count) const;
 
   bool is_by_need() const { return !ranges_.empty(); }

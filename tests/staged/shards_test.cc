@@ -3,13 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "gabbro/engine/session.h"
+#include "src/backend/registry.h"
 #include "src/base/error.h"
+#include "src/formats/file_type.h"
+#include "src/models/llm/model.h"
+#include "src/models/llm/model_plan.h"
+#include "src/models/weights/tensor_shard.h"
 #include "tests/llm/expected_logits.h"
 #include "tests/llm/family_folder.h"
 #include "tests/llm/tiny_model.h"
@@ -80,6 +86,174 @@ TEST_P(ShardedFamily, HasTheLogitsOfTheModel) {
   expect_near(logits_of(folder, expected.ids, on(2)),
               std::span(expected.logits).first((kPromptTokens + kStepTokens) * v), expected.vocabulary(), kTolerance,
               GetParam());
+}
+
+// Models of random weights, in formats with blocks of 256 and of 32 elements: two heads of 64 are half a block.
+constexpr const char* kShape = "layers=1,embedding=256,heads=4,kv-heads=2,feed-forward=768,vocabulary=320,context=256";
+
+Checkpoint random_model(const char* type, const char* shape = kShape) {
+  return llm::random_checkpoint(llm::parse_blueprint(shape), *find_file_type(type), 1);
+}
+
+// The logits of a prompt and of the most likely tokens after it.
+struct Answer {
+  std::vector<int32_t> tokens;
+  std::vector<std::vector<float>> logits;  // of each
+};
+
+Answer greedy(const Checkpoint& checkpoint, const LoadOptions& options) {
+  const auto engine = Engine::load(checkpoint, options, nullptr);
+  Session session(engine);
+  std::vector<int32_t> next = {5, 17, 200, 9, 11, 42, 7, 1, 99};
+  Answer answer;
+  for (int i = 0; i < 3; ++i) {
+    const std::span<const float> logits = session.append(next);
+    answer.logits.emplace_back(logits.begin(), logits.end());
+    next = {static_cast<int32_t>(std::ranges::max_element(logits) - logits.begin())};
+    answer.tokens.push_back(next.front());
+  }
+  return answer;
+}
+
+// Tokens are equal as long as the margin of the best one exceeds the difference of the logits, which is small.
+void expect_same(const Answer& found, const Answer& expected, double tolerance, const std::string& what) {
+  for (size_t i = 0; i < expected.tokens.size(); ++i) {
+    std::vector<float> logits = expected.logits[i];
+    double difference = 0, square = 0, length = 0;
+    for (size_t j = 0; j < logits.size(); ++j) {
+      const double one = std::fabs(static_cast<double>(found.logits[i][j]) - logits[j]);
+      difference = std::max(difference, one);
+      square += one * one;
+      length += static_cast<double>(logits[j]) * logits[j];
+    }
+    EXPECT_LE(std::sqrt(square), tolerance * std::sqrt(length)) << what << ", token " << i;
+    std::ranges::partial_sort(logits, logits.begin() + 2, std::greater());
+    if (logits[0] - logits[1] <= 2 * difference) return;
+    EXPECT_EQ(found.tokens[i], expected.tokens[i]) << what << ", token " << i;
+  }
+}
+
+using ShardedFormat = Shards;
+INSTANTIATE_TEST_SUITE_P(Formats, ShardedFormat, testing::Values("f32", "f16", "q4_0", "q8_0", "q4_k_m"));
+
+TEST_P(ShardedFormat, AnyNumberOfDevicesHasTheTokensOfOne) {
+  const Checkpoint checkpoint = random_model(GetParam().c_str());
+  const Answer one = greedy(checkpoint, {.device = "sim:0", .context = 128});
+  // Decode rounds activations to 8 bits by blocks, whose inputs differ in the last bits.
+  const double tolerance = GetParam()[0] == 'f' ? 0x1p-9 : 0x1p-5;
+  for (const size_t devices : {2, 3, 4}) {
+    const LoadOptions options = on(devices);
+    expect_same(greedy(checkpoint, options), one, tolerance, std::to_string(devices) + " devices");
+  }
+  LoadOptions uneven = on(2);
+  uneven.shares = {3, 1};
+  expect_same(greedy(checkpoint, uneven), one, tolerance, "3,1");
+}
+
+TEST_F(Shards, RepetitionsAndOrdersOfTheStreamsHaveTheSameBits) {
+  const Checkpoint checkpoint = random_model("q4_k_m");
+  const Answer first = greedy(checkpoint, on(3));
+  for (const char* const seed : {"0", "1", "2"}) {
+    set("GABBRO_SIM_STREAM_SEED", seed);
+    EXPECT_TRUE(greedy(checkpoint, on(3)).logits == first.logits) << seed;
+  }
+  set("GABBRO_SIM_STREAM_SEED", "1");
+  set("GABBRO_PEER_COPIES", "0");
+  EXPECT_TRUE(greedy(checkpoint, on(3)).logits == first.logits);
+  const auto engine = Engine::load(tiny(), on(2));
+  std::vector<float> expected;
+  for (int i = 0; i < 100; ++i) {
+    Session session(engine);
+    const std::span<const float> logits = session.append(std::vector<int32_t>{7, 8, 9});
+    if (i == 0) expected.assign(logits.begin(), logits.end());
+    ASSERT_TRUE(std::ranges::equal(logits, expected)) << i;
+  }
+}
+
+TEST_F(Shards, DevicesOfSeveralBackendsExchangeThroughTheHost) {
+  const std::vector<float> one = logits_of(tiny(), tiny_ids(), {.device = "cpu", .context = 128});
+  LoadOptions mixed = on(2);
+  mixed.devices[1] = "cpu";
+  expect_near(logits_of(tiny(), tiny_ids(), mixed), one, test::TinyModel::kV, kTolerance, "sim:0,cpu");
+  EXPECT_THAT(Engine::load(tiny(), mixed)->facts().device_note, HasSubstr("through the host's memory"));
+}
+
+TEST_F(Shards, TakeTheTypesOfTheCache) {
+  const Checkpoint checkpoint = random_model("f16");
+  for (const DType type : {DType::f32, DType::q8_0, DType::q4_0}) {
+    LoadOptions one{.device = "sim:0", .context = 128, .kv_type = type}, two = on(2);
+    two.kv_type = type;
+    expect_same(greedy(checkpoint, two), greedy(checkpoint, one), 0x1p-5, std::string(dtype_name(type)));
+  }
+}
+
+// What the devices read together is the file, but for vectors of the stream and blocks at the cuts.
+TEST_F(Shards, ADeviceReadsItsPartOfTheFile) {
+  for (const char* const type : {"f16", "q8_0", "q4_k_m"}) {
+    const Checkpoint checkpoint =
+        random_model(type, "layers=1,embedding=1024,heads=4,kv-heads=4,feed-forward=2048,vocabulary=512");
+    uint64_t file = 0;
+    for (const CheckpointTensor& tensor : checkpoint.tensors()) file += tensor.data.size();
+    for (const size_t ranks : {2, 4}) {
+      uint64_t read = 0;
+      for (size_t rank = 0; rank < ranks; ++rank) {
+        const llm::TensorShard shard{.rank = rank, .shares = std::vector<double>(ranks, 1), .sum = nullptr};
+        uint64_t of_rank = 0;
+        llm::LoadModelOptions options{.context = 64, .shard = &shard};
+        options.progress = [&](uint64_t done, uint64_t) { of_rank = done; };
+        const auto device = open_device("sim:" + std::to_string(rank));
+        llm::load_model(checkpoint, device, options);
+        EXPECT_LE(of_rank, file * 1.1 / static_cast<double>(ranks));
+        read += of_rank;
+      }
+      EXPECT_GE(read, file);
+      EXPECT_LE(static_cast<double>(read), 1.02 * static_cast<double>(file)) << type << ranks;
+    }
+  }
+}
+
+TEST_F(Shards, RefusesWhatItCannotCut) {
+  const auto message = [](const std::string& path, const LoadOptions& options) -> std::string {
+    try {
+      Engine::load(path, options);
+    } catch (const Error& error) {
+      return std::string(error.what()) + " | " + error.hint();
+    }
+    return "loaded";
+  };
+  EXPECT_EQ(message(tiny(), on(3)),
+            "2 heads with 1 KV heads cannot be split over 3 devices | these numbers of devices fit: 1, 2");
+  EXPECT_EQ(
+      message(family_folder("mamba2"), on(2)),
+      "models of architecture mamba2 cannot be split by tensors: 'blk.0.ssm_in.weight' has no cut | --split layers "
+      "works");
+  EXPECT_THAT(message(family_folder("gemma3n"), on(2)),
+              HasSubstr("models of architecture gemma3n_text cannot be split"));
+  EXPECT_THAT(message(family_folder("olmo2"), on(2)), HasSubstr("'blk.0.attn_q_norm.weight' has no cut"));
+  LoadOptions streamed = on(2);
+  streamed.memory = 1 << 20;
+  EXPECT_THAT(message(tiny(), streamed),
+              HasSubstr("a model that is split over devices has no weights that are streamed"));
+}
+
+// A fault of one device ends the step on all of them, with its name; the next model runs.
+TEST_F(Shards, FaultsNameTheDevice) {
+  const std::vector<float> right = logits_of(tiny(), tiny_ids(), on(2));
+  set("GABBRO_PEER_COPIES", "0");  // without the test of the pair
+  int failures = 0;
+  for (const char* const fault : {"lost:3", "lost:20", "launch:6", "launch:40", "malloc:9", "malloc:30"}) {
+    set("GABBRO_SIM_FAIL", fault);
+    try {
+      EXPECT_TRUE(logits_of(tiny(), tiny_ids(), on(2)) == right) << fault;
+    } catch (const Error& error) {
+      ++failures;
+      EXPECT_THAT(error.what(), HasSubstr("sim:")) << fault;
+      EXPECT_THAT(error.what(), testing::Not(HasSubstr("another device"))) << fault;
+    }
+    set("GABBRO_SIM_FAIL", "");
+    EXPECT_TRUE(logits_of(tiny(), tiny_ids(), on(2)) == right);
+  }
+  EXPECT_GE(failures, 4);
 }
 
 }  // namespace

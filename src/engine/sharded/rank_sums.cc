@@ -1,8 +1,11 @@
 #include "src/engine/sharded/rank_sums.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/ops/ops.h"
 #include "src/plan/eval.h"
 
 namespace gabbro::sharded {
@@ -17,9 +20,30 @@ class RankSums::OfRank final : public llm::RankSum {
   size_t rank_;
 };
 
-RankSums::RankSums(std::vector<std::shared_ptr<Device>> devices) : group_(std::move(devices)) {
-  partials_.resize(group_.size());
-  results_.resize(group_.size());
+RankSums::RankSums(std::vector<std::shared_ptr<Device>> devices)
+    : devices_(std::move(devices)), partials_(devices_.size()), results_(devices_.size()) {
+  const abi::Backend* const backend = devices_.front()->state().backend;
+  const bool is_one_backend = std::ranges::all_of(
+      devices_, [&](const std::shared_ptr<Device>& device) { return device->state().backend == backend; });
+  if (is_one_backend && backend->create_group != nullptr) group_.emplace(devices_);
+}
+
+std::vector<Tensor> RankSums::sum_on_host(std::span<const Tensor> partials) const {
+  std::vector<float> sum;
+  for (const Tensor& partial : partials) {
+    const std::vector<float> values = to_host<float>(cast(partial, DType::f32));
+    if (sum.empty()) {
+      sum = values;
+    } else {
+      std::ranges::transform(sum, values, sum.begin(), std::plus());
+    }
+  }
+  std::vector<Tensor> sums;
+  for (size_t rank = 0; rank < size(); ++rank) {
+    const Tensor whole = devices_[rank]->upload(DType::f32, partials[rank].shape(), sum.data());
+    sums.push_back(cast(whole, partials[rank].dtype()));
+  }
+  return sums;
 }
 
 std::shared_ptr<llm::RankSum> RankSums::of(size_t rank) { return std::make_shared<OfRank>(*this, rank); }
@@ -29,8 +53,8 @@ void RankSums::begin(const std::atomic<bool>* cancel) {
   cancel_ = cancel;
   gives_up_ = false;
   arrived_ = 0;
-  partials_.assign(group_.size(), Tensor());
-  results_.assign(group_.size(), Tensor());
+  partials_.assign(size(), Tensor());
+  results_.assign(size(), Tensor());
 }
 
 void RankSums::give_up() {
@@ -45,15 +69,15 @@ Tensor RankSums::sum(size_t rank, const Tensor& partial) {
   eval(std::span(&partial, 1), cancel_);
   std::unique_lock lock(mutex_);
   const auto stop_if_given_up = [&] {
-    if (gives_up_) throw failed("{}: another device of the model has failed", group_.device(rank)->facts().id);
+    if (gives_up_) throw failed("{}: another device of the model has failed", devices_[rank]->facts().id);
   };
   stop_if_given_up();
   const uint64_t before = sums_;
   partials_[rank] = partial;
-  if (++arrived_ == group_.size()) {
+  if (++arrived_ == size()) {
     arrived_ = 0;
-    const std::vector<Tensor> all = std::exchange(partials_, std::vector<Tensor>(group_.size()));
-    results_ = group_.all_reduce(all);
+    const std::vector<Tensor> all = std::exchange(partials_, std::vector<Tensor>(size()));
+    results_ = group_ ? group_->all_reduce(all) : sum_on_host(all);
     ++sums_;
     changed_.notify_all();
   } else {

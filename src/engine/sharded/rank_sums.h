@@ -1,11 +1,13 @@
 // Sums over the devices of a tensor split: each device's thread computes its partial result and waits until all have
-// come so far; then the sum is enqueued on all devices.
+// come so far; then the sum is enqueued on all devices. Devices without collectives, such as devices of several
+// backends, exchange through the host's memory: the bits are the same.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,11 +20,12 @@ class RankSums {
  public:
   explicit RankSums(std::vector<std::shared_ptr<Device>> devices);
 
-  size_t size() const { return group_.size(); }
+  size_t size() const { return devices_.size(); }
+  bool through_host() const { return !group_.has_value(); }
   // The sum as rank `rank` calls it. The object lives as long as this one.
   std::shared_ptr<llm::RankSum> of(size_t rank);
 
-  // Before a pass. What is evaluated ends with kInterrupted when `cancel` becomes true.
+  // To be called before a pass, whose evaluations end with kInterrupted when `cancel` becomes true.
   void begin(const std::atomic<bool>* cancel);
   // Ends the waits for the others, which throw, until begin().
   void give_up();
@@ -31,8 +34,10 @@ class RankSums {
   class OfRank;
 
   Tensor sum(size_t rank, const Tensor& partial);
+  std::vector<Tensor> sum_on_host(std::span<const Tensor> partials) const;
 
-  Group group_;
+  std::vector<std::shared_ptr<Device>> devices_;
+  std::optional<Group> group_;
   std::mutex mutex_;
   std::condition_variable changed_;
   const std::atomic<bool>* cancel_ = nullptr;

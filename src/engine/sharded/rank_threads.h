@@ -1,4 +1,4 @@
-// A host thread for each device of a tensor split. What one of them throws ends the work of all.
+// A host thread for each device of a tensor split. An error of one of them ends the work of all.
 #pragma once
 
 #include <condition_variable>

@@ -21,11 +21,9 @@ std::vector<double> shares_of(const LoadedModel& loaded, const LoadOptions& want
 
 }  // namespace
 
-void load_ranks(const Checkpoint& checkpoint, const LoadOptions& wanted, const ModelNeeds& needs,
-                llm::LoadModelOptions options, LoadedModel& loaded) {
+void load_ranks(const Checkpoint& checkpoint, const LoadOptions& wanted, llm::LoadModelOptions options,
+                LoadedModel& loaded) {
   staged::require_splittable(wanted, loaded.ranks.size());
-  const std::vector<double> any(loaded.ranks.size(), 1);
-  if (needs.shape.kv_heads > 0) llm::cut_heads(needs.shape.heads, needs.shape.kv_heads, any);
   loaded.sums = std::make_shared<RankSums>(loaded.devices());
   const std::vector<double> shares = shares_of(loaded, wanted);
   uint64_t before = 0, done_here = 0;

@@ -91,6 +91,8 @@ void ShardedPass::abandon() {
 }
 
 void ShardedPass::start(ModelFacts& facts) {
+  if (loaded_.sums->through_host())
+    facts.device_note = "sums over the devices go through the host's memory: there are no collectives between them";
   for (const auto* const handoffs : {&out_, &back_}) {
     for (const std::unique_ptr<Handoff>& handoff : *handoffs) {
       const std::string detour = handoff->detour();

@@ -44,7 +44,7 @@ class LanguageModel {
   // layer with the tensors named "blk.<index>.*", and head(). `x` is [T, C], after the last layer [R, C].
   virtual bool has_stages() const { return false; }
   virtual bool takes_copies() const { return false; }  // Step::copies
-  // Whether its tensors may be cut for several devices. The logits are then those of a part of the vocabulary.
+  // Whether its tensors may be cut for several devices. Each of them then gives the logits of a part of the vocabulary.
   virtual bool has_shards() const { return false; }
   virtual Tensor embed(const Step& step) const;
   virtual Tensor layer(int64_t index, const Tensor& x, const Step& step, const nn::KvCache& cache) const;

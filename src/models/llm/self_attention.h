@@ -28,7 +28,7 @@ class SelfAttention : public TokenMixer {
 
   DecoderConfig config_;
   LayerKind kind_;
-  HeadRange part_;  // of the model's heads: all, or those of this device
+  HeadRange part_;  // of the model's heads; all of them where the weights are whole
   Rope rope_;
   // Fields are named as the tensors of GGUF files: blk.N.attn_q.weight and so on.
   std::shared_ptr<nn::Linear> attn_q_;       // [H·D, C]

@@ -50,7 +50,7 @@ std::string_view module_of(std::string_view name) {
 
 constexpr std::string_view kDown = "ffn_down", kGate = "ffn_gate", kUp = "ffn_up";
 
-// Of a dense block, of experts, or of the shared expert.
+// Whether a matrix has this name, in a dense block, in the experts or in the shared expert.
 bool is_one_of(std::string_view module, std::string_view name) {
   return module == name || (module.starts_with(name) && (module.ends_with("_exps") || module.ends_with("_shexp")) &&
                             !module.starts_with("ffn_gate_inp"));

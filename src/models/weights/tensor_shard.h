@@ -22,8 +22,8 @@ struct HeadRange {
   IndexRange heads, kv_heads;
 };
 
-// Whether `heads` query heads with `kv_heads` KV heads can be cut for so many devices. Each device has whole groups of
-// query heads with their KV heads, or a part of one group, whose KV head several devices hold.
+// Whether `heads` query heads with `kv_heads` KV heads can be cut for that number of devices. Each device has whole
+// groups of query heads with their KV heads, or a part of one group, whose KV head several devices hold.
 bool heads_fit(int64_t heads, int64_t kv_heads, size_t devices);
 // Throws bad_input that lists the numbers of devices that fit.
 std::vector<HeadRange> cut_heads(int64_t heads, int64_t kv_heads, std::span<const double> shares);

@@ -32,7 +32,7 @@ struct ExpertsSize {
   int part = 0;
   bool interleaved = false;  // of the rows that are stored together every other one
   bool transposed = false;   // transformers stores [E, columns, rows]
-  // Of each matrix; columns of a block format are whole blocks.
+  // The wanted part of each matrix; columns of a block format are whole blocks.
   IndexRange row_range{}, column_range{};
 
   int64_t wanted_rows() const { return row_range.length_in(rows); }           // N
