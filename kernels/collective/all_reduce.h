@@ -1,0 +1,40 @@
+// Arguments of all_reduce: y = the sum of x over the ranks, added up in f32 in the order of the ranks. Each rank stores
+// its x into the inboxes of all, and reads its own inbox.
+//
+// One shot: each rank adds up everything. Two shots, for larger sizes: rank r adds up slice r, and stores the sums into
+// the inboxes. The bits are the same.
+#pragma once
+
+#include "kernels/gpu/types.h"
+
+namespace gabbro::gpu {
+
+inline constexpr u32 kMostRanks = 32;       // lanes of the smallest wave
+inline constexpr u32 kReduceBlocks = 32;    // of a launch, at most: all of them have to run at once, on all devices
+inline constexpr u32 kFlagStep = 32;        // u32 from flag to flag: 128 bytes
+inline constexpr u32 kReduceThreads = 512;  // of a block
+
+// Memory of a rank that all devices can write: on AMD cards uncached (hipDeviceMallocUncached), zeros at first. Two
+// halves take turns, so that a rank may be one all_reduce ahead of another that still reads.
+struct ReduceInbox {
+  u32* flags;       // [2 phases][kReduceBlocks][ranks], kFlagStep apart: the number of the all_reduce
+  float* partials;  // [2 halves][ranks][capacity]
+  float* sums;      // [2 halves][capacity], of two shots
+};
+
+struct AllReduceArgs {
+  const void* x;               // [count]
+  void* y;                     // [count], or x
+  const ReduceInbox* inboxes;  // of all ranks, by this device's addresses: a table in its memory
+  u32* counters;  // [kReduceBlocks] of this rank's memory: all_reduces so far, any number at first, one for
+                  // all ranks; a replayed graph counts on
+  // Host memory: the first element becomes 1 + the peer whose flag did not come in time. A rank that finds it set, or
+  // sets it, waits for no flag any more, and its y is undefined.
+  u32* failure;
+  i64 count;     // of elements
+  i64 capacity;  // of an inbox, in elements; a multiple of 4
+  u32 rank, ranks;
+  u64 most_ticks;  // of waiting for a flag, before the peer counts as lost: ticks() of peer_memory.h
+};
+
+}  // namespace gabbro::gpu

@@ -1,0 +1,68 @@
+// Stores into the memory of another device, and flags that tell it of them, while kernels of both devices run. The
+// order: payload stores, release of system scope, store of the flag; load of the flag, acquire of system scope, loads
+// of the payload. Each flag has one writer, as PCIe carries no atomics of peers.
+#pragma once
+
+#include "kernels/gpu/gpu.h"
+#if !defined(__HIPCC__) && !defined(__HIPCC_RTC__) && !defined(__CUDACC__)
+#include <atomic>
+#include <chrono>
+#include <thread>
+#endif
+
+namespace gabbro::gpu::GABBRO_GPU {
+
+#if defined(__HIPCC__) || defined(__HIPCC_RTC__)
+// By all threads of a block, before its first wave stores flags. One wave releases for the block.
+GPU_FUNCTION inline void release_block_to_peers() {
+  wait_for_stores();
+  barrier();
+  if (threadIdx.x < kWave) __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");
+}
+GPU_FUNCTION inline void store_flag(u32* flag, u32 value) {
+  __hip_atomic_store(flag, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+GPU_FUNCTION inline u32 load_flag(const u32* flag) {
+  return __hip_atomic_load(flag, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+// By the wave that has seen the flags; then a barrier; then acquire_from_peers() by all threads.
+GPU_FUNCTION inline void acquire_flags() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
+GPU_FUNCTION inline void acquire_from_peers() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
+GPU_FUNCTION inline void pause_before_next_look() { __builtin_amdgcn_s_sleep(1); }
+// A clock of constant rate: 100 MHz, and ns on the others.
+GPU_FUNCTION inline u64 ticks() { return __builtin_readsteadycounter(); }
+#elif defined(__CUDACC__)
+GPU_FUNCTION inline void release_block_to_peers() {
+  asm volatile("fence.acq_rel.sys;" ::: "memory");  // each thread's own stores
+  barrier();
+}
+GPU_FUNCTION inline void store_flag(u32* flag, u32 value) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+}
+GPU_FUNCTION inline u32 load_flag(const u32* flag) {
+  u32 value;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+}
+GPU_FUNCTION inline void acquire_flags() {}
+GPU_FUNCTION inline void acquire_from_peers() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+GPU_FUNCTION inline void pause_before_next_look() {}
+GPU_FUNCTION inline u64 ticks() {
+  u64 now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+}
+#else
+inline void release_block_to_peers(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  fence();
+  barrier(file, line);
+}
+inline void store_flag(u32* flag, u32 value) { std::atomic_ref(*flag).store(value); }
+inline u32 load_flag(const u32* flag) { return std::atomic_ref(*const_cast<u32*>(flag)).load(); }
+inline void acquire_flags() { fence(); }
+inline void acquire_from_peers() { fence(); }
+inline void pause_before_next_look() { std::this_thread::yield(); }
+inline u64 ticks() { return static_cast<u64>(std::chrono::steady_clock::now().time_since_epoch().count()); }
+#endif
+
+}  // namespace gabbro::gpu::GABBRO_GPU
