@@ -44,6 +44,7 @@ ABOVE = {"src/models/config/": ("src/models/weights/", "src/models/llm/", "src/m
 # The module that each public header belongs to: include/gabbro/ops/reduce.h to ops, and the headers that users name first
 # to the highest module that they include. Without a name: the top of the ladder.
 PUBLIC_HEADERS = {"dtype.h": "base", "quant_traits.h": "base", "backend_abi.h": "base", "error.h": "base", "sampling_options.h": "base",
+                  "output_format.h": "base",
                   "file_faults.h": "base", "device.h": "backend", "tensor.h": "plan", "ops.h": "ops", "nn.h": "nn", "optim.h": "train",
                   "llm.h": "engine", "image.h": "pictures", "gabbro.h": "apps"}
 

@@ -11,6 +11,7 @@
 #include "apps/cli/input_files.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
+#include "apps/cli/output_format.h"
 #include "apps/cli/prompt_input.h"
 #include "apps/cli/source_layers.h"
 #include "apps/cli/split_options.h"
@@ -26,6 +27,7 @@ struct RunOptions {
   std::string model;
   PromptInput input;
   BatchInput batch;
+  FormatOptions format;
   std::string draft;     // a model
   int draft_tokens = 0;  // 0: as many as suit
   bool deterministic = false;
@@ -91,6 +93,7 @@ int answer_once(Conversation& conversation, const std::string& prompt, const Run
 
 int run(RunOptions& o, const InputFiles& inputs) {
   finish(o.generation);
+  o.generation.generate.format = read_output_format(o.format);
   std::vector<PromptLine> prompts;
   if (!o.batch.file.empty()) {
     if (o.input.prompt || !o.input.file.empty()) throw bad_input("--prompts takes the place of PROMPT and --file");
@@ -143,6 +146,7 @@ void add_run(Command root) {
   add_prompt(command, o->input);
   add_batch(command, o->batch);
   add_generation_options(command, o->generation);
+  add_output_format(command, o->format);
   command
       .option("--draft", o->draft,
               "Smaller model with the same vocabulary whose tokens the model checks, several in one pass; the output "
@@ -172,6 +176,7 @@ void add_run(Command root) {
   command.example("cat notes.txt | gabbro run MODEL \"Summarize this:\"");
   command.example("gabbro run MODEL --raw -n 20 \"Once upon a time\"");
   command.example("gabbro run MODEL --prompts questions.txt > answers.jsonl");
+  command.example("gabbro run MODEL --schema person.json \"Invent a person\"");
   command.example("while read -r line; do gabbro run MODEL --no-stdin -- \"$line\"; done < questions.txt");
   command.footer(
       "A line of --prompts that is a JSON object may have \"id\", \"system\", \"tools\", \"max_tokens\", \"stop\", "

@@ -11,6 +11,7 @@ Blue.
 
 from __future__ import annotations
 
+import json
 import queue
 import sys
 import threading
@@ -196,6 +197,15 @@ class LanguageModel:
             The same seed gives the same tokens; 0, the default: a random one.
         stop : list of str
             Texts that end the generation; they are not in the result.
+        schema : dict, bool, str or a class of pydantic
+            The text is JSON that is valid by this JSON Schema (as an object, or as text). A class derived from
+            ``pydantic.BaseModel`` stands for its schema; ``Model.model_validate_json(answer.text)`` reads the answer.
+        regex : str
+            The regular expression matches the whole text.
+        grammar : str
+            The text obeys this grammar in GBNF, llama.cpp's language.
+        choices : list of str
+            The text is one of these.
 
         Returns
         -------
@@ -204,7 +214,8 @@ class LanguageModel:
         Raises
         ------
         ValueError
-            If a prompt is empty or longer than the context, or an option is out of range.
+            If a prompt is empty or longer than the context, an option is out of range, or a schema or grammar is wrong
+            or not supported; the message names the place.
         """
         single = _is_single(prompt)
         prompts = [self._ids(prompt)] if single else [self._ids(each) for each in prompt]
@@ -284,7 +295,8 @@ class LanguageModel:
         raise TypeError("[generate] a prompt is a text, a list of messages or a list of token ids")
 
 
-_OPTIONS = frozenset(("max_tokens", "seed", "stop", *_core._sampling_options()))
+_FORMATS = ("schema", "regex", "grammar", "choices")
+_OPTIONS = frozenset(("max_tokens", "seed", "stop", *_FORMATS, *_core._sampling_options()))
 
 
 def _checked(options: dict[str, Any]) -> dict[str, Any]:
@@ -294,7 +306,20 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
     given = {name: value for name, value in options.items() if value is not None}
     if isinstance(given.get("stop"), str):
         given["stop"] = [given["stop"]]
+    formats = [name for name in _FORMATS if name in given]
+    if len(formats) > 1:
+        raise ValueError(f"[generate] {' and '.join(formats)} exclude each other")
+    for name in formats:
+        given["format"] = [name, _format_source(name, given.pop(name))]
     return given
+
+
+def _format_source(name: str, value: Any) -> str:
+    if name == "schema":
+        if hasattr(value, "model_json_schema"):
+            value = value.model_json_schema()
+        return value if isinstance(value, str) else json.dumps(value)
+    return json.dumps(list(value)) if name == "choices" else str(value)
 
 
 def _is_single(prompt: Any) -> bool:

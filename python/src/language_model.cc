@@ -85,6 +85,19 @@ void read_option(const nb::dict& options, const char* name, T& value) {
   if (options.contains(name)) value = value_argument<T>("generate", name, options[name]);
 }
 
+// "format": the kind and the source of the form that the text has to have.
+OutputFormat format_of(const nb::dict& given) {
+  using Kind = OutputFormat::Kind;
+  constexpr std::pair<std::string_view, Kind> kKinds[] = {
+      {"schema", Kind::kJsonSchema}, {"regex", Kind::kRegex}, {"grammar", Kind::kGrammar}, {"choices", Kind::kChoice}};
+  std::vector<std::string> format;
+  read_option(given, "format", format);
+  if (format.size() != 2) return {};
+  const auto found = std::ranges::find(kKinds, format[0], &std::pair<std::string_view, Kind>::first);
+  if (found == std::end(kKinds)) throw bad_input("[generate] '{}' is not a kind of format", format[0]);
+  return {.kind = found->second, .source = format[1]};
+}
+
 GenerateOptions options_of(const LanguageModel& model, const nb::dict& given) {
   GenerateOptions options;
   options.sampler = default_sampling(*model.engine);
@@ -100,6 +113,7 @@ GenerateOptions options_of(const LanguageModel& model, const nb::dict& given) {
     }
   }
   read_option(given, "seed", s.seed);
+  options.format = format_of(given);
   return options;
 }
 

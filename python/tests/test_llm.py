@@ -179,3 +179,36 @@ def test_an_error_of_a_callback_ends_the_load():
 
     with pytest.raises(KeyError, match="mine"):
         gb.llm.load(TINY, device="cpu", progress=fail)
+
+
+class _Duck:
+    """As a class of pydantic: it says its schema."""
+
+    @staticmethod
+    def model_json_schema():
+        return {"type": "object", "properties": {"legs": {"enum": [2, 4]}}, "required": ["legs"], "additionalProperties": False}
+
+
+@pytest.mark.parametrize("schema", [_Duck, _Duck.model_json_schema(), json.dumps(_Duck.model_json_schema())])
+def test_a_schema_constrains_the_answer(model, schema):
+    answer = model.generate("a b", schema=schema, max_tokens=200, temperature=1, seed=3)
+    assert json.loads(answer.text) in ({"legs": 2}, {"legs": 4})
+    assert answer.stop_reason == "eos"
+
+
+def test_expressions_grammars_and_choices_constrain_answers(model):
+    assert set(model.generate("a", regex="[xy]{4}", temperature=1, seed=1).text) <= set("xy")
+    assert model.generate(["a", "b"], grammar='root ::= "ab" "c"?', seed=2)[1].text in ("ab", "abc")
+    assert "".join(model.stream("a", choices=["yes", "no"], seed=4)) in ("yes", "no")
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"schema": {"properties": {"a": {"not": {}}}}}, "#/properties/a/not: the keyword is not supported"),
+    ({"regex": "a("}, "position 3: missing"),
+    ({"grammar": "root ::= x"}, "the rule 'x' is not defined"),
+    ({"choices": []}, "the choices are not a list"),
+    ({"regex": "a", "schema": {}}, "schema and regex exclude each other"),
+])
+def test_formats_that_are_refused(model, options, message):
+    with pytest.raises(ValueError, match=message.replace("(", "\\(")):
+        model.generate("a", **options)

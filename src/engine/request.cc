@@ -8,6 +8,7 @@
 #include "src/base/error.h"
 #include "src/base/seconds_since.h"
 #include "src/engine/sampling/scores.h"
+#include "src/text/grammar/matcher.h"
 #include "src/text/stop_matcher.h"
 #include "src/text/tokenizer.h"
 #include "src/text/unicode/utf8_stream.h"
@@ -73,6 +74,7 @@ void check_request(const GenerationRequest& request, const ModelFacts& facts, co
   if (request.priority < kLowestPriority || request.priority > kHighestPriority)
     throw bad_input("the priority {} is not from {} to {}", request.priority, kLowestPriority, kHighestPriority);
   Sampler(request.options.sampler, facts.vocabulary, &tokenizer);
+  if (!request.options.format.is_text()) static_cast<void>(tokenizer.grammars().matcher(request.options.format));
 }
 
 // Tokens become bytes, bytes become whole characters, and characters pass once no stop text can begin in them.
@@ -177,6 +179,7 @@ struct Request::State {
     check_prompt(text, engine.facts());
     result.prompt_tokens = std::ssize(text);
     if (options.min_tokens > 0) forbid_end();
+    if (!options.format.is_text()) matcher = engine.tokenizer().grammars().matcher(options.format);
   }
 
   void forbid_end() {
@@ -184,6 +187,9 @@ struct Request::State {
     std::erase_if(ends, [&](int32_t token) { return token < 0 || token >= engine.facts().vocabulary; });
     sampler.ban(std::move(ends));
   }
+
+  // Lets the sampler choose only tokens that the grammar allows next.
+  void apply_grammar();
 
   void finish(StopReason reason) {
     result.stop_reason = reason;
@@ -206,23 +212,42 @@ struct Request::State {
   GenerateResult result;
   size_t held = 0;  // tokens of the prompt that the sequence has
   bool finished = false, is_prompt_read = false;
+  std::optional<text::grammar::Matcher> matcher;  // of a text that obeys a grammar
+  bool is_grammar_applied = false;                // to the next token
   Clock::time_point start = Clock::now();
 };
 
 template <class Sample>
 void Request::State::choose(Sample sample) {
   if (options.max_tokens >= 0 && chosen_tokens() >= options.max_tokens) return finish(StopReason::kMaxTokens);
+  apply_grammar();
   const int32_t token = sample();
-  if (!options.ignore_end && engine.tokenizer().is_end_of_generation(token))
+  if ((!options.ignore_end || matcher) && engine.tokenizer().is_end_of_generation(token))
     return finish(StopReason::kEndOfGeneration);
   sampler.accept(token);
   text.push_back(token);
+  is_grammar_applied = false;
+  if (matcher && !matcher->accept(token)) throw failed("token {} was chosen against the grammar", token);
   if (chosen_tokens() == options.min_tokens) sampler.ban({});
   const TokenScore* const score = options.sampler.top_logprobs >= 0 ? &sampler.last_score() : nullptr;
   if (!output.add(token, chosen_tokens() > options.min_tokens || options.min_tokens <= 0, score))
     return finish(StopReason::kStopText);
+  if (matcher && matcher->is_complete()) return finish(StopReason::kEndOfGeneration);
   if (chosen_tokens() == options.max_tokens) return finish(StopReason::kMaxTokens);
   if (std::ssize(text) - 1 >= engine.facts().context) finish(StopReason::kContextFull);
+}
+
+void Request::State::apply_grammar() {
+  if (!matcher || std::exchange(is_grammar_applied, true)) return;
+  const std::span<const uint64_t> mask = matcher->mask()->words();
+  std::vector<uint64_t> words(mask.begin(), mask.end());
+  if (matcher->may_end()) {
+    for (const int32_t end : engine.tokenizer().end_of_generation())
+      words[static_cast<size_t>(end) / 64] |= uint64_t{1} << (end % 64);
+  }
+  if (std::ranges::all_of(words, [](uint64_t word) { return word == 0; }))
+    throw bad_input("the grammar allows a text that the model's vocabulary cannot write");
+  sampler.allow(std::move(words));
 }
 
 Request::Request(const Engine& engine, std::vector<int32_t> prompt, const GenerateOptions& options,
@@ -297,6 +322,7 @@ void Request::appended(size_t count, int32_t chosen) {
 
 Sampler* Request::sampler() {
   state_->read_prompt();
+  state_->apply_grammar();
   return &state_->sampler;
 }
 
@@ -305,11 +331,30 @@ void Request::State::read_prompt() {
   for (const int32_t token : std::span(text).first(prompt_tokens)) sampler.accept(token);
 }
 
-bool Request::is_greedy() const { return state_->sampler.is_greedy(); }
+bool Request::is_greedy() const { return !state_->matcher && state_->sampler.is_greedy(); }
+
+bool Request::is_constrained() const { return state_->matcher.has_value(); }
+
+size_t Request::allowed(std::span<const int32_t> tokens) const {
+  return state_->matcher ? state_->matcher->allowed(tokens) : tokens.size();
+}
+
+std::vector<int32_t> Request::forced_tokens(size_t most) const {
+  constexpr size_t kLongestText = 256;
+  const State& s = *state_;
+  if (!s.matcher || s.finished || s.held < s.prompt_tokens) return {};
+  const std::string forced = s.matcher->forced_text(kLongestText);
+  if (forced.empty()) return {};
+  std::vector<int32_t> tokens =
+      s.engine.tokenizer().encode(forced, {.add_special = false, .parse_special = false, .threads = 1});
+  if (!tokens.empty()) tokens.pop_back();  // the last one may be longer than the forced text
+  tokens.resize(std::min(s.matcher->allowed(tokens), most));
+  return tokens;
+}
 
 bool Request::goes_on() const {
   const State& s = *state_;
-  if (s.finished || s.held < s.prompt_tokens) return false;
+  if (s.finished || s.matcher || s.held < s.prompt_tokens) return false;
   const int64_t chosen = s.chosen_tokens() + 1;
   if (s.options.max_tokens >= 0 && chosen >= s.options.max_tokens) return false;
   return std::ssize(s.text) + 1 <= s.engine.facts().context;

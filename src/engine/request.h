@@ -53,6 +53,12 @@ class Request {
   // The sampler of the next token, for a step that completes the text: it has seen all of it. A token that a device
   // chooses with it goes to appended().
   Sampler* sampler();
+  // Whether its text obeys a grammar.
+  bool is_constrained() const;
+  // The number of these tokens that may follow in sequence; without a grammar all.
+  size_t allowed(std::span<const int32_t> tokens) const;
+  // Tokens of the text that the grammar leaves no choice about, as the tokenizer cuts it; drafts of the next tokens.
+  std::vector<int32_t> forced_tokens(size_t most) const;
   // Past its prompt, and with room for another token after the next one, which alone can still end it.
   bool goes_on() const;
   // Tokens that its text is forecast to have: with half of what it may still generate, 512 tokens at most. At least one

@@ -55,6 +55,7 @@ void RunningRequest::take_missing(int64_t count, bool as_next) {
 
 void RunningRequest::take_next(std::vector<int32_t> drafted) {
   sequence_->expect(0);
+  drafted.resize(request().allowed(drafted));
   tokens_.assign(1, request().pending().front());
   tokens_.insert(tokens_.end(), drafted.begin(), drafted.end());
   drafted_ = drafted.size();

@@ -53,6 +53,18 @@ bool penalizes(const SamplerOptions& o) {
   return std::ranges::any_of(sampling::penalties(), [&](const auto& step) { return step.is_on(o); });
 }
 
+// Sets the logits of tokens without a bit to -inf.
+void keep_allowed(std::span<float> logits, std::span<const uint64_t> words) {
+  for (size_t begin = 0, word = 0; begin < logits.size(); begin += 64, ++word) {
+    const uint64_t bits = word < words.size() ? words[word] : 0;
+    if (bits == ~uint64_t{0}) continue;
+    const size_t count = std::min<size_t>(64, logits.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      if ((bits >> i & 1) == 0) logits[begin + i] = -HUGE_VALF;
+    }
+  }
+}
+
 uint64_t random_seed() {
   std::random_device device;
   const uint64_t seed = uint64_t{device()} << 32 | device();
@@ -70,6 +82,7 @@ struct Sampler::State {
   std::vector<float> edited;
   sampling::Candidates candidates;
   std::vector<int32_t> banned;
+  std::vector<uint64_t> allowed;  // empty: all tokens
   TokenScore score;
 
   int64_t vocabulary;
@@ -86,7 +99,7 @@ struct Sampler::State {
 // The logits after bias and penalties. Copied only if a step changes them.
 std::span<const float> Sampler::State::edit(std::span<const float> logits) {
   const bool penalized = !history.tokens().empty() && penalizes(options);
-  if (options.logit_bias.empty() && !penalized && banned.empty()) return logits;
+  if (options.logit_bias.empty() && !penalized && banned.empty() && allowed.empty()) return logits;
   edited.assign(logits.begin(), logits.end());
   for (const auto& [token, bias] : options.logit_bias) edited[static_cast<size_t>(token)] += bias;
   if (penalized) {
@@ -95,6 +108,7 @@ std::span<const float> Sampler::State::edit(std::span<const float> logits) {
     }
   }
   for (const int32_t token : banned) edited[static_cast<size_t>(token)] = -HUGE_VALF;
+  if (!allowed.empty()) keep_allowed(edited, allowed);
   return edited;
 }
 
@@ -179,6 +193,8 @@ const TokenScore& Sampler::last_score() const { return state_->score; }
 
 void Sampler::ban(std::vector<int32_t> tokens) { state_->banned = std::move(tokens); }
 
+void Sampler::allow(std::vector<uint64_t> words) { state_->allowed = std::move(words); }
+
 int32_t Sampler::taken(int32_t largest) const {
   if (largest < 0) throw no_number(state_->vocabulary);
   return largest;
@@ -189,6 +205,7 @@ sampling::Row Sampler::row(int ahead) const {
   const SamplerOptions& o = state_->options;
   const bool counts_matter = sampling::penalizes_counts(o);
   sampling::Row row{.on_device = sampling::can_sample_on_device(o) && (ahead == 0 || !counts_matter)};
+  if (!state_->allowed.empty()) row.on_device = false;  // the op has no masks
   if (!row.on_device) return row;
   const float log_min_p = o.min_p > 0 ? std::log(o.min_p) : -HUGE_VALF;
   row.settings = {o.temperature,    static_cast<float>(o.top_k), o.top_p,           log_min_p,
@@ -227,7 +244,8 @@ uint64_t Sampler::seed() const { return state_->options.seed; }
 
 bool Sampler::is_greedy() const {
   const SamplerOptions& o = state_->options;
-  return o.temperature == 0 && o.logit_bias.empty() && !penalizes(o) && o.top_logprobs < 0 && state_->banned.empty();
+  return o.temperature == 0 && o.logit_bias.empty() && !penalizes(o) && o.top_logprobs < 0 && state_->banned.empty() &&
+         state_->allowed.empty();
 }
 
 }  // namespace gabbro

@@ -107,7 +107,7 @@ RunningRequest* Scheduler::last_of_lowest_priority(const std::function<bool(cons
 
 // A single running request may draft a tree. Returns false if it drafts a chain, which is planned, or nothing.
 bool Scheduler::step_tree(RunningRequest& one, const std::atomic<bool>* cancel) {
-  if (!drafts_ || one.is_behind()) return false;
+  if (!drafts_ || one.is_behind() || one.request().is_constrained()) return false;
   const int64_t branches = trees_.branch_room(), room = room_of_drafts(one);
   if (branches == 0 || room <= 0) return false;
   DraftBudget& budget = budget_of(one);

@@ -93,6 +93,15 @@ void Scheduler::plan_next_tokens(std::span<RunningRequest* const> all, const std
   std::vector<RunningRequest*> drafting;
   std::vector<DraftedText> texts;
   for (RunningRequest* const one : next) {
+    // Tokens that its grammar forces are nearly free for a single text.
+    if (all.size() == 1 && one->request().is_constrained() && !options_.deterministic) {
+      const int64_t room = room_of_drafts(*one);
+      std::vector<int32_t> forced = one->request().forced_tokens(static_cast<size_t>(std::max<int64_t>(room, 0)));
+      if (!forced.empty()) {
+        one->take_next(std::move(forced));
+        continue;
+      }
+    }
     const int64_t room = drafts_ ? room_of_drafts(*one) : 0;
     if (room <= 0) {
       one->take_next({});

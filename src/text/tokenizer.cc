@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/text/grammar/matcher.h"
 
 namespace gabbro::text {
 namespace {
@@ -17,7 +18,13 @@ void check_length(std::string_view text) {
 
 }  // namespace
 
-Tokenizer::Tokenizer(TokenizerSpec spec) : prefix_(std::move(spec.prefix)), suffix_(std::move(spec.suffix)) {
+struct Tokenizer::Grammars {
+  std::once_flag made;
+  std::unique_ptr<grammar::GrammarSet> set;
+};
+
+Tokenizer::Tokenizer(TokenizerSpec spec)
+    : prefix_(std::move(spec.prefix)), suffix_(std::move(spec.suffix)), grammars_(std::make_shared<Grammars>()) {
   vocabulary_ = std::make_unique<const Vocabulary>(std::move(spec.vocabulary));
   codec_ = spec.make_codec(*vocabulary_);
   const auto add = [&](const std::optional<bool>& wanted, const char* kind, int32_t id, std::vector<int32_t>& tokens) {
@@ -75,6 +82,14 @@ std::string_view Tokenizer::piece(int32_t id) const {
   });
   const size_t begin = pieces_->begins[static_cast<size_t>(id)], end = pieces_->begins[static_cast<size_t>(id) + 1];
   return std::string_view(pieces_->bytes).substr(begin, end - begin);
+}
+
+grammar::GrammarSet& Tokenizer::grammars() const {
+  std::call_once(grammars_->made, [&] {
+    grammars_->set = std::make_unique<grammar::GrammarSet>(
+        std::make_shared<const grammar::TokenTrie>(grammar::make_token_trie(*this)));
+  });
+  return *grammars_->set;
 }
 
 bool Tokenizer::is_control(int32_t id) const {

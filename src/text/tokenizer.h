@@ -18,6 +18,10 @@
 
 namespace gabbro::text {
 
+namespace grammar {
+class GrammarSet;  // src/text/grammar/matcher.h
+}
+
 struct EncodeOptions {
   bool add_special = true;    // begin (end) with the bos (eos) token where the model wants it
   bool parse_special = true;  // control tokens that the text spells out become those tokens
@@ -73,6 +77,8 @@ class Tokenizer {
   // Unused parts of the specification, a line each.
   const std::vector<std::string>& warnings() const { return vocabulary_->warnings(); }
   const Vocabulary& vocabulary() const { return *vocabulary_; }
+  // The grammars that texts of this vocabulary may have to obey; made when they are first asked for. Thread-safe.
+  grammar::GrammarSet& grammars() const;
 
  private:
   friend class TokenStream;
@@ -88,7 +94,10 @@ class Tokenizer {
   std::unique_ptr<const Vocabulary> vocabulary_;
   std::unique_ptr<const Codec> codec_;
   std::vector<int32_t> prefix_, suffix_;  // tokens that begin and end a text
+  struct Grammars;
+
   std::unique_ptr<Pieces> pieces_ = std::make_unique<Pieces>();
+  std::shared_ptr<Grammars> grammars_;
 };
 
 // Text of tokens as they arrive: whole characters. All of it together is what decode() gives, with U+FFFD for what is

@@ -162,6 +162,44 @@ class Run(TestCase):
                          r"^cpu  .* weights \+ .* cache of .*\n")
 
 
+class Formats(TestCase):
+    SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 5}, "ok": {"type": "boolean"}},
+              "required": ["name", "ok"], "additionalProperties": False}
+
+    def answer(self, *arguments):
+        return json.loads(self.succeeds("run", TINY_F16, "Hello", *arguments, "--json", "-n", "300", "--temperature", "1").out)
+
+    def test_answers_have_the_form(self):
+        schema, grammar = self.folder / "schema.json", self.folder / "ab.gbnf"
+        schema.write_text(json.dumps(self.SCHEMA))
+        grammar.write_text('root ::= "a" ("b" | "c"){2}')
+        for seed in ("1", "2", "3"):
+            for given in (schema, json.dumps(self.SCHEMA)):
+                answer = self.answer("--schema", given, "--seed", seed)
+                document = json.loads(answer["text"])
+                self.assertEqual((sorted(document), answer["stop_reason"]), (["name", "ok"], "eos"))
+                self.assertLessEqual(len(document["name"]), 5)
+                self.assertIsInstance(document["ok"], bool)
+            self.assertRegex(self.answer("--grammar", grammar, "--seed", seed)["text"], "^a[bc]{2}$")
+            self.assertRegex(self.answer("--regex", "[0-9]{3}-é", "--seed", seed)["text"], "^[0-9]{3}-é$")
+
+    def test_drafts_and_workers_change_nothing(self):
+        arguments = ["--schema", json.dumps(self.SCHEMA), "--seed", "7"]
+        expected = self.answer(*arguments)["token_ids"]
+        self.assertEqual(self.answer(*arguments, "--lookup")["token_ids"], expected)
+        self.assertEqual(self.answer(*arguments, "--deterministic")["token_ids"], expected)
+        answer = self.succeeds("run", TINY_F16, "Hello", *arguments, "--json", "-n", "300", "--temperature", "1",
+                               environment={"GABBRO_WORKER": "on"})
+        self.assertEqual(json.loads(answer.out)["token_ids"], expected)
+
+    def test_bad_formats(self):
+        for arguments, message in ((("--schema", '{"not": {}}'), "--schema: JSON schema, #/not: the keyword is not supported"),
+                                   (("--schema", self.folder / "none.json"), "none.json"),
+                                   (("--regex", "a("), "--regex: regular expression 'a(', position 3: missing )"),
+                                   (("--regex", "a", "--schema", "{}"), "exclude each other")):
+            self.fails(2, "run", TINY_F16, "Hello", *arguments, says=message)
+
+
 class BadInput(TestCase):
     def test_ranges_are_those_that_count(self):
         for arguments, says in ((["--seed", "18446744073709551616"], "out of range: expected 0 to 2^64 - 1"),

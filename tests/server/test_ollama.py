@@ -98,7 +98,8 @@ class Ollama(TestCase):
 
     def test_errors(self):
         for path, body, status in (("/api/chat", {"messages": []}, 400), ("/api/chat", self.request(model="nothing"), 404),
-                                   ("/api/chat", self.request(tools=[{"type": "function"}]), 400), ("/api/chat", self.request(format="json"), 400),
+                                   ("/api/chat", self.request(tools=[{"type": "function"}]), 400), ("/api/chat", self.request(format="xml"), 400),
+                                   ("/api/chat", self.request(format={"not": {}}), 400),
                                    ("/api/chat", self.request(stream="yes"), 400), ("/api/chat", self.request(options={"top_p": 2}), 400),
                                    ("/api/pull", {"model": "x"}, 501), ("/api/create", {}, 501), ("/api/nothing", {}, 404),
                                    ("/api/embed", {"model": "script", "input": "x"}, 400)):
@@ -106,6 +107,12 @@ class Ollama(TestCase):
             self.assertEqual(got, status, answer)
             self.assertEqual(list(answer), ["error"])
             self.assertIsInstance(answer["error"], str)
+
+    def test_format(self):
+        for form in ("", "json", {"type": "object"}):
+            for path, body in (("/api/chat", self.request()), ("/api/generate", {"model": "script", "prompt": "hi"})):
+                status, answer = self.server.post(path, {**body, "stream": False, "format": form})
+                self.assertEqual(status, 200, answer)
 
     def test_scores(self):
         for path, body in (("/api/chat", self.request()), ("/api/generate", {"model": "script", "prompt": "hi"})):

@@ -139,13 +139,46 @@ class Chat(TestCase):
 
     def test_unsupported_by_name(self):
         tool = {"type": "function", "function": {"name": "f"}}
-        for fields in ({"tools": [tool]}, {"tools": [tool], "tool_choice": "auto"}, {"response_format": {"type": "json_object"}},
-                       {"grammar": "x"}, {"audio": {}}, {"modalities": ["audio"]},
-                       {"functions": [{"name": "f"}]}, {"chat_template": "x"}, {"structured_outputs": {"regex": "a"}}):
+        for fields in ({"tools": [tool]}, {"tools": [tool], "tool_choice": "auto"}, {"response_format": {"type": "xml"}},
+                       {"guided_whitespace_pattern": "x"}, {"audio": {}}, {"modalities": ["audio"]},
+                       {"functions": [{"name": "f"}]}, {"chat_template": "x"}, {"structured_outputs": {"structural_tag": "a"}}):
             with self.subTest(fields=fields):
                 self.refused(self.server.chat(**fields), 400, code="unsupported_parameter", param=next(iter(fields)))
         status, _ = self.server.chat(tools=[tool], tool_choice="none")
         self.assertEqual(status, 200)
+
+    # The scripted model chooses its own tokens: what is tested here is which formats are taken.
+    def test_output_formats(self):
+        schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
+        for fields in ({"response_format": {"type": "text"}}, {"response_format": {"type": "json_object"}},
+                       {"response_format": {"type": "json_object", "schema": schema}},
+                       {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema, "strict": True}}},
+                       {"response_format": {"type": "json_schema", "schema": schema}},
+                       {"guided_json": schema}, {"guided_json": json.dumps(schema)}, {"guided_regex": "a+"}, {"guided_choice": ["a", "b"]},
+                       {"guided_grammar": 'root ::= "a"'}, {"grammar": 'root ::= "a"'}, {"json_schema": schema}, {"grammar": ""},
+                       {"structured_outputs": {"json": schema}}, {"structured_outputs": {"json_object": True}},
+                       {"structured_outputs": {"regex": "a"}}, {"structured_outputs": {"choice": ["a"]}},
+                       {"structured_outputs": {"grammar": 'root ::= "a"'}}):
+            with self.subTest(fields=fields):
+                status, answer = self.server.chat(**fields)
+                self.assertEqual(status, 200, answer)
+
+    def test_output_formats_that_are_wrong(self):
+        for fields, message in (({"response_format": {"type": "json_schema", "json_schema": {"schema": {"properties": {"a": {"not": {}}}}}}},
+                                 "#/properties/a/not: the keyword is not supported"),
+                                ({"response_format": {"type": "json_schema"}}, "needs a member"),
+                                ({"response_format": {"type": "json_schema", "json_schema": {"schema": 5}}}, "expected a schema"),
+                                ({"guided_json": "{"}, "is not JSON"), ({"guided_regex": "a("}, "position 3: missing )"),
+                                ({"guided_choice": []}, "not a list"), ({"guided_choice": "a"}, "expected an array"),
+                                ({"grammar": "root ::= x"}, "the rule 'x' is not defined"), ({"grammar": 5}, "expected a string"),
+                                ({"json_schema": {"type": "text"}}, "#/type: 'text' is not a type"),
+                                ({"structured_outputs": {"regex": "("}}, "missing )"),
+                                ({"guided_regex": "a", "grammar": 'root ::= "a"'}, "has a format already, by guided_regex")):
+            with self.subTest(fields=fields):
+                status, answer = self.server.chat(**fields)
+                self.assertEqual(status, 400, answer)
+                self.assertIn(message, answer["error"]["message"])
+                self.assertIn(answer["error"]["param"].split(".")[0], fields)
 
     def test_context(self):
         error = self.refused(self.server.chat("x" * 5000), 400, code="context_length_exceeded")

@@ -91,6 +91,35 @@ class Serve(TestCase):
         same = program.ask("POST", "/v1/completions", {"model": "tiny-f16", "prompt": "Once", "max_tokens": 20, "seed": 7, "temperature": 1.5})
         self.assertEqual(other[1]["response"], same[1]["choices"][0]["text"])
 
+    def test_output_formats(self):
+        program = self.start(TINY_F16, "--chat-template", "chatml")
+        schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 99}, "s": {"enum": ["x", "y"]}},
+                  "required": ["n", "s"], "additionalProperties": False}
+        messages = [{"role": "user", "content": "hi"}]
+
+        def check(text):
+            document = json.loads(text)
+            self.assertEqual(list(document), ["n", "s"])
+            self.assertIn(document["s"], ("x", "y"))
+
+        for fields in ({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}},
+                       {"guided_json": schema, "temperature": 0}):
+            status, answer = program.ask("POST", "/v1/chat/completions", {"messages": messages, "max_tokens": 200, "n": 3, "seed": 5, **fields})
+            self.assertEqual(status, 200, answer)
+            for choice in answer["choices"]:
+                check(choice["message"]["content"])
+                self.assertEqual(choice["finish_reason"], "stop")
+        status, answer = program.ask("POST", "/v1/completions", {"prompt": "a", "max_tokens": 9, "guided_regex": "[ab]{4}"})
+        self.assertRegex(answer["choices"][0]["text"], "^[ab]{4}$")
+        status, answer = program.ask("POST", "/api/chat", {"model": "tiny-f16", "messages": messages, "stream": False, "format": schema})
+        self.assertEqual(status, 200, answer)
+        check(answer["message"]["content"])
+        # After a grammar that is refused, others are answered.
+        status, answer = program.ask("POST", "/v1/completions", {"prompt": "a", "grammar": "root ::= root"})
+        self.assertEqual((status, answer["error"]["param"]), (400, "grammar"))
+        status, answer = program.ask("POST", "/v1/completions", {"prompt": "a", "grammar": 'root ::= "ok"'})
+        self.assertEqual(answer["choices"][0]["text"], "ok")
+
     def test_no_template(self):
         model = Gguf(TINY_F16)
         model.fields.pop(b"tokenizer.chat_template")

@@ -8,6 +8,7 @@
 
 #include "gabbro/engine/sampler.h"
 #include "gabbro/engine/session.h"
+#include "gabbro/output_format.h"
 
 namespace gabbro {
 
@@ -23,6 +24,7 @@ struct GenerateOptions {
   int min_tokens = 0;               // before these neither end-of-generation tokens nor stop texts end it
   std::vector<std::string> stop{};  // texts, or names of control tokens, that end the generation; not in the result
   SamplerOptions sampler{};
+  OutputFormat format{};               // the text obeys it, and ends once nothing can follow
   bool ignore_end = false;             // for benchmarks: end-of-generation tokens do not stop
   bool scores_prompt = false;          // with sampler.top_logprobs; computes the whole prompt, without what is cached
   std::shared_ptr<Drafter> drafter{};  // null: one token a pass

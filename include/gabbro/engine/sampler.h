@@ -45,6 +45,9 @@ class Sampler {
   const TokenScore& last_score() const;
   // These tokens are not chosen until the next call.
   void ban(std::vector<int32_t> tokens);
+  // Only tokens whose bit is set are chosen until the next call: token t has bit t % 64 of word t / 64. Tokens without
+  // a word are not chosen. Empty: all may be chosen.
+  void allow(std::vector<uint64_t> words);
 
   // Tells of a token that is now part of the context (prompt tokens too), for penalties and DRY.
   void accept(int32_t token);

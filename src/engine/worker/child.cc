@@ -22,6 +22,8 @@
 #include "src/engine/worker/messages.h"
 #include "src/engine/worker/process.h"
 #include "src/engine/worker/step_watch.h"
+#include "src/text/grammar/matcher.h"
+#include "src/text/tokenizer.h"
 
 namespace gabbro::worker {
 namespace {
@@ -80,6 +82,7 @@ class Server {
   void load(EngineSpec spec);
   std::optional<Message> take(bool waits);
   bool has_ended();
+  void prepare(const OutputFormat& format);
   void add(Add message);
   bool cancel(Ticket ticket);
   void pause(const Pause& message);
@@ -126,6 +129,7 @@ void Server::receive_all() {
   try {
     while ((message = connection_.receive()) && !std::holds_alternative<Shutdown>(*message)) {
       if (const auto* const canceled = std::get_if<Cancel>(&*message); canceled && cancel(canceled->ticket)) continue;
+      if (const auto* const added = std::get_if<Add>(&*message)) prepare(added->request.options.format);
       const std::lock_guard lock(mutex_);
       inbox_.push_back(std::move(*message));
       arrived_.notify_one();
@@ -143,6 +147,20 @@ void Server::receive_all() {
   }
   std::this_thread::sleep_for(kLastWork);
   ::_exit(0);  // the engine hangs, or loads a model in vain
+}
+
+// Compiles a grammar while the engine computes: its requests find it compiled. add() reports errors.
+void Server::prepare(const OutputFormat& format) {
+  std::shared_ptr<LocalModel> model;
+  {
+    const std::lock_guard lock(mutex_);
+    model = model_;
+  }
+  if (format.is_text() || model == nullptr) return;
+  try {
+    static_cast<void>(model->tokenizer().grammars().matcher(format));
+  } catch (const std::exception&) {
+  }
 }
 
 // Returns true if the loop knows it. A request that is not added yet is canceled in its turn.

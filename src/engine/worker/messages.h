@@ -15,7 +15,7 @@
 namespace gabbro::worker {
 
 // Raised with each change of a message: both ends refuse another one.
-inline constexpr uint16_t kProtocolVersion = 3;
+inline constexpr uint16_t kProtocolVersion = 4;
 // The longest message; a prompt of a million tokens has 4 MB.
 inline constexpr uint32_t kMaxMessageBytes = uint32_t{64} << 20;
 

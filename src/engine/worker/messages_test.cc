@@ -26,6 +26,7 @@ GenerationRequest a_request() {
   GenerationRequest request{.prompt = {1, -1, 1 << 30}};
   request.options = {.max_tokens = 7, .stop = {"a", std::string("\0b", 2)}, .ignore_end = true};
   request.tree = "key";
+  request.options.format = {.kind = OutputFormat::Kind::kRegex, .source = "a+", .after = "b"};
   request.options.min_tokens = 2;
   request.options.scores_prompt = true;
   request.options.sampler.top_logprobs = 5;

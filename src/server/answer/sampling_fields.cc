@@ -201,14 +201,11 @@ void refuse_unsupported(Fields& fields) {
   const Json* const functions = fields.find("functions");
   if (functions != nullptr && !functions->empty())
     throw unsupported("functions", "calls of functions are not supported");
-  if (auto format = fields.object("response_format"); format && format->text("type").value_or("text") != "text")
-    throw unsupported("response_format", "only the type \"text\" is supported");
   if (const Json* const modalities = fields.find("modalities");
       modalities != nullptr && *modalities != Json::array({"text"}))
     throw unsupported("modalities", "only [\"text\"] is supported");
   for (const char* const name :
-       {"audio", "web_search_options", "grammar", "json_schema", "structured_outputs", "guided_json", "guided_regex",
-        "guided_choice", "guided_grammar", "chat_template", "previous_response_id"}) {
+       {"audio", "web_search_options", "guided_whitespace_pattern", "chat_template", "previous_response_id"}) {
     if (fields.has(name)) throw unsupported(name, "is not supported");
   }
   fields.ignore({"tool_choice",
@@ -230,6 +227,7 @@ void refuse_unsupported(Fields& fields) {
                  "timings_per_token",
                  "ttl",
                  "moderation",
+                 "guided_decoding_backend",
                  "n_probs"});
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "src/server/answer/ollama_writer.h"
-#include "src/server/answer/prompt.h"
+#include "src/server/answer/output_fields.h"
 #include "src/server/answer/vectors.h"
 #include "src/server/routes/openai_common.h"
 #include "src/text/tokenizer.h"
@@ -29,12 +29,10 @@ OllamaRequest read_ollama_request(Fields& fields) {
   request.keep_alive = read_keep_alive(fields, "keep_alive");
   const Json* const tools = fields.array("tools", 512);
   if (tools != nullptr && !tools->empty()) throw unsupported("tools", "calls of tools are not supported");
-  if (const Json* const format = fields.find("format"); format != nullptr && *format != "")
-    throw unsupported("format", "only text is supported");
   if (const Json* const images = fields.array("images", 64); images != nullptr && !images->empty())
     throw unsupported("images", "images are not supported");
   request.top_logprobs = read_top_logprobs(fields);
-  fields.ignore({"truncate", "shift"});
+  fields.ignore({"truncate", "shift", "format"});  // start_ollama() reads the format
   return request;
 }
 
@@ -73,6 +71,7 @@ void start_ollama(Service& service, const std::shared_ptr<Exchange>& exchange, M
   int64_t limit = 0;
   GenerateOptions options = read_ollama_options(fields.object("options"), (*lease)->model(), limit);
   options.sampler.top_logprobs = request.top_logprobs;
+  OutputFormat format = read_ollama_format(fields, (*lease)->model());
   service.note_unknown(fields);
   const int64_t context = (*lease)->generator().facts().context;
   limit = limit > 0 ? std::min(limit, context) : context;
@@ -81,8 +80,8 @@ void start_ollama(Service& service, const std::shared_ptr<Exchange>& exchange, M
   const auto room = static_cast<int>(limit - std::ssize(prompt.tokens) + 1);
   if (limit < context) options.max_tokens = options.max_tokens < 0 ? room : std::min(options.max_tokens, room);
   AnswerRequest answer{.streams = request.streams, .load_seconds = load_seconds};
-  if (is_chat || prompt.thoughts_open || !prompt.text.empty())
-    answer.thoughts = prompt.thoughts_open ? ThoughtSplitter::Mode::kOpen : ThoughtSplitter::Mode::kDetect;
+  const ThoughtSplitter::Mode thoughts = apply_output_format(std::move(format), prompt.thoughts_open, options);
+  if (is_chat || prompt.thoughts_open || !prompt.text.empty()) answer.thoughts = thoughts;
   const text::Tokenizer* const scores = scored_by((*lease)->model(), options);
   answer.requests.push_back({.prompt = prompt.tokens, .options = options});
   answer.writer = make_ollama_writer(

@@ -1,5 +1,5 @@
 // POST /v1/chat/completions
-#include "src/server/answer/prompt.h"
+#include "src/server/answer/output_fields.h"
 #include "src/server/http/url.h"
 #include "src/server/routes/openai_common.h"
 
@@ -28,13 +28,14 @@ void answer_chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
                        options.max_tokens = read_max_tokens(fields);
                        options.sampler.top_logprobs = read_top_logprobs(fields);
                        check_min_tokens(fields, options);
+                       OutputFormat format = read_output_format(fields, model);
                        service.note_unknown(fields);
                        const ChatPromptTokens prompt = render_chat(model, messages, variables);
                        check_length(prompt.tokens.size(), facts.context);
-                       AnswerRequest answer{.streams = request.streams,
-                                            .thoughts = prompt.thoughts_open ? ThoughtSplitter::Mode::kOpen
-                                                                             : ThoughtSplitter::Mode::kDetect,
-                                            .load_seconds = load_seconds};
+                       AnswerRequest answer{
+                           .streams = request.streams,
+                           .thoughts = apply_output_format(std::move(format), prompt.thoughts_open, options),
+                           .load_seconds = load_seconds};
                        add_choices(answer, prompt.tokens, options, request);
                        answer.writer = make_openai_writer({.is_chat = true,
                                                            .id = random_id("chatcmpl-"),

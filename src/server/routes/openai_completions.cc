@@ -1,7 +1,7 @@
 // POST /v1/completions
 #include <fmt/format.h>
 
-#include "src/server/answer/prompt.h"
+#include "src/server/answer/output_fields.h"
 #include "src/server/http/url.h"
 #include "src/server/routes/openai_common.h"
 #include "src/text/tokenizer.h"
@@ -83,6 +83,7 @@ void answer_completions(Service& service, const std::shared_ptr<Exchange>& excha
                            static_cast<int>(fields.integer("logprobs", 0, kMostCompletionLogprobs).value_or(-1));
                        options.scores_prompt = echoes && options.sampler.top_logprobs >= 0;
                        check_min_tokens(fields, options);
+                       options.format = read_output_format(fields, model);
                        const std::vector<TextPrompt> prompts = read_prompts(fields, model);
                        fields.ignore({"user", "store", "metadata", "prediction", "cache_prompt", "id_slot",
                                       "stream_options", "skip_special_tokens", "service_tier"});

@@ -1,0 +1,22 @@
+// The form that an answer has to have, from the fields of a request: response_format of OpenAI, structured_outputs and
+// guided_* of vLLM, grammar and json_schema of llama.cpp, format of Ollama.
+#pragma once
+
+#include "gabbro/output_format.h"
+#include "src/server/answer/prompt.h"
+#include "src/server/answer/thoughts.h"
+#include "src/server/json/request_json.h"
+#include "src/server/models/model_source.h"
+
+namespace gabbro::server {
+
+// Reads the fields, and compiles their grammar. Throws ApiError 400 that names the field for more than one of them, and
+// for a schema, grammar or expression that is wrong or not supported.
+OutputFormat read_output_format(Fields& fields, const LoadedModel& model);
+OutputFormat read_ollama_format(Fields& fields, const LoadedModel& model);
+
+// The answer obeys the format; where the prompt has opened thoughts, what comes after them. Returns how thoughts are
+// separated from it.
+ThoughtSplitter::Mode apply_output_format(OutputFormat format, bool thoughts_open, GenerateOptions& options);
+
+}  // namespace gabbro::server
