@@ -7,6 +7,7 @@ Tables and bindings may be longer, and so may the files and functions that were 
 and LONG_FUNCTIONS list them. No further file or function gets on the lists, and one that has become short is taken off.
 Functions are checked in C++ outside of tests. Prints one line per finding and exits 1 when there is one.
 """
+
 import argparse
 import pathlib
 import re
@@ -20,13 +21,23 @@ MOST_FILE_LINES, MOST_FUNCTION_LINES = 400, 60
 CPP = {".h", ".cc", ".cu"}
 CODE = CPP | {".py"}
 
-TABLES = {"src/models/llm/published_configs.cc", "src/text/unicode/category_ranges.cc", "src/text/unicode/script_ranges.cc",
-          "tests/conformance/family_cases.cc", "tests/conformance/op_cases.cc"}
+TABLES = {
+    "src/models/llm/published_configs.cc",
+    "src/text/unicode/category_ranges.cc",
+    "src/text/unicode/script_ranges.cc",
+    "tests/conformance/family_cases.cc",
+    "tests/conformance/op_cases.cc",
+}
 # Lists in the form of functions.
-TABLE_FUNCTIONS = {("src/models/llm/registry.cc", "families"), ("src/ops/cases/arrays.cc", "add_views"),
-                   ("src/ops/cases/reductions.cc", "add_reductions"), ("src/text/pipeline/pretokenizer_table.cc", "make_rules"),
-                   ("src/text/unicode/category_ranges.cc", "category_ranges"),
-                   ("src/text/unicode/script_ranges.cc", "script_ranges"), ("apps/cli/image.cc", "add_image")}
+TABLE_FUNCTIONS = {
+    ("src/models/llm/registry.cc", "families"),
+    ("src/ops/cases/arrays.cc", "add_views"),
+    ("src/ops/cases/reductions.cc", "add_reductions"),
+    ("src/text/pipeline/pretokenizer_table.cc", "make_rules"),
+    ("src/text/unicode/category_ranges.cc", "category_ranges"),
+    ("src/text/unicode/script_ranges.cc", "script_ranges"),
+    ("apps/cli/image.cc", "add_image"),
+}
 BINDINGS = re.compile(r"^python/src/")
 LONG_FILES = {
     "backends/cpu/kernels/attention/attention.cc",
@@ -39,8 +50,6 @@ LONG_FILES = {
     "kernels/attention/attention_decode.h",
     "kernels/attention/attention_decode_matrix.cc",
     "kernels/linear/convert_f16.cc",
-    "python/gabbro/serialization.py",
-    "python/gabbro/standard_functions.py",
     "python/src/exchange.cc",
     "python/src/ops_view.cc",
     "python/tests/compare_torch/ops_rearrange.py",
@@ -69,7 +78,9 @@ LONG_FUNCTIONS = {
 }
 TESTS = re.compile(r"^tests/|_test\.cc$")
 # The beginning of a line that does not begin a function at the top level.
-_OTHER = re.compile(r"[\s}#/\"]|(?:namespace|class|struct|enum|union|using|constexpr|inline constexpr|const|static const|extern \"C\" \{)\b")
+_OTHER = re.compile(
+    r"[\s}#/\"]|(?:namespace|class|struct|enum|union|using|constexpr|inline constexpr|const|static const|extern \"C\" \{)\b"
+)
 _NAME = re.compile(r"([\w~]+)\s*\(")
 
 
@@ -84,7 +95,7 @@ def functions(lines):
         last = head
         while last + 1 < len(lines) and not lines[last].rstrip().endswith(("{", ";", "}")):
             last += 1
-        signature = "\n".join(lines[head:last + 1])
+        signature = "\n".join(lines[head : last + 1])
         if not lines[last].rstrip().endswith("{") or "(" not in signature:
             number = last + 1
             continue
@@ -114,8 +125,10 @@ def lint(root, long_files=LONG_FILES, long_functions=LONG_FUNCTIONS):
             if (path, name) not in long_functions:
                 findings.append((path, line, f"{name} has {count} lines, more than {MOST_FUNCTION_LINES}"))
     findings += [(path, 1, "is short enough: take it off LONG_FILES") for path in sorted(long_files - files)]
-    findings += [(path, 1, f"{name} is short enough: take it off LONG_FUNCTIONS")
-                 for path, name in sorted(long_functions - long_ones)]
+    findings += [
+        (path, 1, f"{name} is short enough: take it off LONG_FUNCTIONS")
+        for path, name in sorted(long_functions - long_ones)
+    ]
     return findings
 
 

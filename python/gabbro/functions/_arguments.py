@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .._core import Tensor
@@ -96,6 +96,12 @@ def refuse(op: str, **arguments: Any) -> None:
     for name, value in arguments.items():
         if value is not None and value is not False:
             raise ValueError(f"[{op}] {name}={value!r} is not supported")
+
+
+def refuse_unknown(op: str, rest: Iterable[str]) -> None:
+    """Raises TypeError for arguments that PyTorch does not have either."""
+    for name in sorted(rest):
+        raise TypeError(f"[{op}] there is no argument {name!r}")
 
 
 def with_type_errors(function: Callable[..., Any]) -> Callable[..., Any]:

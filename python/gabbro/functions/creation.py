@@ -10,14 +10,12 @@ import numpy as np
 
 from .. import _core
 from .._core import Tensor
-from ._arguments import ABSENT, into, refuse, sizes
+from ._arguments import ABSENT, into, refuse, refuse_unknown, sizes
 
 
 def _finished(op: str, x: Tensor, requires_grad: bool, rest: dict[str, Any]) -> Tensor:
     """Refuses other arguments of PyTorch's constructors: `layout`, `pin_memory`, `names`, `memory_format`."""
-    unknown = rest.keys() - {"layout", "pin_memory", "memory_format", "names"}
-    if unknown:
-        raise TypeError(f"[{op}] there is no argument {sorted(unknown)[0]!r}")
+    refuse_unknown(op, rest.keys() - {"layout", "pin_memory", "memory_format", "names"})
     if rest:
         refuse(op, **rest)
     if not isinstance(requires_grad, bool):

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Tensor
+from ._arguments import refuse_unknown
 from .random import Generator, _normal, _uniform, drawn_from
 
 
@@ -18,8 +19,7 @@ def _assigned(x: Tensor, values: Tensor) -> Tensor:
 def uniform_(self: Tensor, a: float = 0, b: float = 1, *, generator: Generator | None = None, **rest: Any) -> Tensor:
     """Gets numbers spread evenly over [a, b); PyTorch's names of these are `from` and `to`."""
     low, high = rest.pop("from", a), rest.pop("to", b)
-    if rest:
-        raise TypeError(f"[uniform_] there is no argument {sorted(rest)[0]!r}")
+    refuse_unknown("uniform_", rest)
     if not low <= high:
         raise ValueError(f"[uniform_] from {low} to {high}")
     with drawn_from(generator):

@@ -11,45 +11,7 @@
 (3, 2)
 """
 
-from .._core import (
-    GELU,
-    GLU,
-    GRU,
-    LSTM,
-    RNN,
-    AdaptiveAvgPool2d,
-    BatchNorm1d,
-    BatchNorm2d,
-    BatchNorm3d,
-    Bilinear,
-    Conv1d,
-    Conv2d,
-    Conv3d,
-    ConvTranspose2d,
-    Dropout,
-    Dropout2d,
-    Embedding,
-    Flatten,
-    GroupNorm,
-    Identity,
-    Layer,
-    LayerNorm,
-    Linear,
-    LogSigmoid,
-    LogSoftmax,
-    Module,
-    MultiheadAttention,
-    Parameter,
-    PReLU,
-    RMSNorm,
-    Sigmoid,
-    Softmax,
-    Softplus,
-    Softsign,
-    Tanh,
-    TransformerDecoderLayer,
-    TransformerEncoderLayer,
-)
+from .._core import Layer, Parameter
 from . import attention as attention
 from . import copying as _copying
 from . import functional as functional
@@ -60,248 +22,38 @@ from . import packed_layers as _packed_layers
 from . import parallel as parallel
 from . import parameter as parameter
 from . import utils as utils
-from .activations import (
-    CELU,
-    ELU,
-    SELU,
-    CosineSimilarity,
-    Dropout1d,
-    Dropout3d,
-    Hardshrink,
-    Hardsigmoid,
-    Hardswish,
-    Hardtanh,
-    LeakyReLU,
-    Mish,
-    PairwiseDistance,
-    ReLU,
-    ReLU6,
-    SiLU,
-    Softmax2d,
-    Softmin,
-    Softshrink,
-    Tanhshrink,
-    Threshold,
-    Unflatten,
-)
-from .containers import (
-    ModuleDict,
-    ModuleList,
-    Sequential,
-    TransformerDecoder,
-    TransformerEncoder,
-)
-from .ctc import CTCLoss
-from .losses import (
-    BCELoss,
-    BCEWithLogitsLoss,
-    CrossEntropyLoss,
-    HuberLoss,
-    KLDivLoss,
-    L1Loss,
-    MSELoss,
-    NLLLoss,
-    SmoothL1Loss,
-)
-from .more_layers import (
-    AdaptiveAvgPool1d,
-    AdaptiveAvgPool3d,
-    AdaptiveMaxPool1d,
-    AdaptiveMaxPool2d,
-    AdaptiveMaxPool3d,
-    EmbeddingBag,
-    GRUCell,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-    LSTMCell,
-    RNNCell,
-    Transformer,
-)
-from .more_losses import (
-    CosineEmbeddingLoss,
-    GaussianNLLLoss,
-    HingeEmbeddingLoss,
-    MarginRankingLoss,
-    MultiLabelSoftMarginLoss,
-    MultiMarginLoss,
-    PoissonNLLLoss,
-    SoftMarginLoss,
-    TripletMarginLoss,
-)
-from .padding import (
-    CircularPad1d,
-    CircularPad2d,
-    CircularPad3d,
-    ConstantPad1d,
-    ConstantPad2d,
-    ConstantPad3d,
-    Fold,
-    PixelShuffle,
-    PixelUnshuffle,
-    ReflectionPad1d,
-    ReflectionPad2d,
-    ReflectionPad3d,
-    ReplicationPad1d,
-    ReplicationPad2d,
-    ReplicationPad3d,
-    Unfold,
-    ZeroPad1d,
-    ZeroPad2d,
-    ZeroPad3d,
-)
-from .parameters import (
-    ParameterDict,
-    ParameterList,
-)
-from .pool_layers import (
-    AvgPool1d,
-    AvgPool2d,
-    AvgPool3d,
-    MaxPool1d,
-    MaxPool2d,
-    MaxPool3d,
-    Upsample,
-    UpsamplingBilinear2d,
-    UpsamplingNearest2d,
-)
-from .transposed import ConvTranspose1d, ConvTranspose3d
+from .modules.activation import *  # noqa: F403
+from .modules.batchnorm import *  # noqa: F403
+from .modules.container import *  # noqa: F403
+from .modules.conv import *  # noqa: F403
+from .modules.distance import *  # noqa: F403
+from .modules.dropout import *  # noqa: F403
+from .modules.flatten import *  # noqa: F403
+from .modules.fold import *  # noqa: F403
+from .modules.instancenorm import *  # noqa: F403
+from .modules.linear import *  # noqa: F403
+from .modules.loss import *  # noqa: F403
+from .modules.module import *  # noqa: F403
+from .modules.normalization import *  # noqa: F403
+from .modules.padding import *  # noqa: F403
+from .modules.pixelshuffle import *  # noqa: F403
+from .modules.pooling import *  # noqa: F403
+from .modules.rnn import *  # noqa: F403
+from .modules.sparse import *  # noqa: F403
+from .modules.transformer import *  # noqa: F403
+from .modules.upsampling import *  # noqa: F403
+from .parallel import DataParallel
 
 _copying.install()
 _module_methods.install()
 _packed_layers.install()
-DataParallel = parallel.DataParallel
 
+# The layers are listed in the files of `modules`.
+_layers = [name for module in modules.__all__ for name in getattr(getattr(modules, module), "__all__", ())]
 __all__ = [
-    "CELU",
-    "ELU",
-    "GELU",
-    "GLU",
-    "GRU",
-    "LSTM",
-    "RNN",
-    "SELU",
-    "AdaptiveAvgPool1d",
-    "AdaptiveAvgPool2d",
-    "AdaptiveAvgPool3d",
-    "AdaptiveMaxPool1d",
-    "AdaptiveMaxPool2d",
-    "AdaptiveMaxPool3d",
-    "AvgPool1d",
-    "AvgPool2d",
-    "AvgPool3d",
-    "BCELoss",
-    "BCEWithLogitsLoss",
-    "BatchNorm1d",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "Bilinear",
-    "CTCLoss",
-    "CircularPad1d",
-    "CircularPad2d",
-    "CircularPad3d",
-    "ConstantPad1d",
-    "ConstantPad2d",
-    "ConstantPad3d",
-    "Conv1d",
-    "Conv2d",
-    "Conv3d",
-    "ConvTranspose1d",
-    "ConvTranspose2d",
-    "ConvTranspose3d",
-    "CosineEmbeddingLoss",
-    "CosineSimilarity",
-    "CrossEntropyLoss",
     "DataParallel",
-    "Dropout",
-    "Dropout1d",
-    "Dropout2d",
-    "Dropout3d",
-    "Embedding",
-    "EmbeddingBag",
-    "Flatten",
-    "Fold",
-    "GRUCell",
-    "GaussianNLLLoss",
-    "GroupNorm",
-    "Hardshrink",
-    "Hardsigmoid",
-    "Hardswish",
-    "Hardtanh",
-    "HingeEmbeddingLoss",
-    "HuberLoss",
-    "Identity",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "KLDivLoss",
-    "L1Loss",
-    "LSTMCell",
     "Layer",
-    "LayerNorm",
-    "LeakyReLU",
-    "Linear",
-    "LogSigmoid",
-    "LogSoftmax",
-    "MSELoss",
-    "MarginRankingLoss",
-    "MaxPool1d",
-    "MaxPool2d",
-    "MaxPool3d",
-    "Mish",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "MultiLabelSoftMarginLoss",
-    "MultiMarginLoss",
-    "MultiheadAttention",
-    "NLLLoss",
-    "PReLU",
-    "PairwiseDistance",
     "Parameter",
-    "ParameterDict",
-    "ParameterList",
-    "PixelShuffle",
-    "PixelUnshuffle",
-    "PoissonNLLLoss",
-    "RMSNorm",
-    "RNNCell",
-    "ReLU",
-    "ReLU6",
-    "ReflectionPad1d",
-    "ReflectionPad2d",
-    "ReflectionPad3d",
-    "ReplicationPad1d",
-    "ReplicationPad2d",
-    "ReplicationPad3d",
-    "Sequential",
-    "SiLU",
-    "Sigmoid",
-    "SmoothL1Loss",
-    "SoftMarginLoss",
-    "Softmax",
-    "Softmax2d",
-    "Softmin",
-    "Softplus",
-    "Softshrink",
-    "Softsign",
-    "Tanh",
-    "Tanhshrink",
-    "Threshold",
-    "Transformer",
-    "TransformerDecoder",
-    "TransformerDecoderLayer",
-    "TransformerEncoder",
-    "TransformerEncoderLayer",
-    "TripletMarginLoss",
-    "Unflatten",
-    "Unfold",
-    "Upsample",
-    "UpsamplingBilinear2d",
-    "UpsamplingNearest2d",
-    "ZeroPad1d",
-    "ZeroPad2d",
-    "ZeroPad3d",
     "attention",
     "functional",
     "init",
@@ -310,3 +62,4 @@ __all__ = [
     "parameter",
     "utils",
 ]
+__all__ += [name for name in _layers if name != "NonDynamicallyQuantizableLinear"]

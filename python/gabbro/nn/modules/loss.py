@@ -1,5 +1,6 @@
 """Layers of torch.nn.modules.loss."""
 
+from ..ctc import CTCLoss
 from ..losses import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -26,6 +27,7 @@ from ..more_losses import (
 __all__ = [
     "BCELoss",
     "BCEWithLogitsLoss",
+    "CTCLoss",
     "CosineEmbeddingLoss",
     "CrossEntropyLoss",
     "GaussianNLLLoss",
