@@ -252,6 +252,19 @@ TEST(Plugin, ExecutesLaunchesInTheirOrder) {
   }
 }
 
+// One worker does launches that are this small, within work that is long in all.
+TEST(Plugin, ExecutesManyTinyLaunchesInTheirOrder) {
+  for (const int32_t threads : {0, 1, 3}) {
+    const Opened device(threads);
+    Chain chain(device, 1000, 4000);
+    std::fill(chain.x().begin(), chain.x().end(), 0.25f);
+    ASSERT_EQ(chain.execute(nullptr).code, abi::StatusCode::kOk);
+    for (const float value : chain.x()) ASSERT_EQ(value, 0.25f);
+    const std::atomic<bool> cancel{true};
+    EXPECT_EQ(chain.execute(&cancel).code, abi::StatusCode::kCanceled);
+  }
+}
+
 TEST(Plugin, StopsWhenCanceled) {
   const Opened device(2);
   Chain chain(device, 1 << 18, 20000);

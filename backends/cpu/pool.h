@@ -56,6 +56,16 @@ class ThreadPool {
     return crowd_.is_crowded() ? run_alone(task, cancel) : run(task, cancel);
   }
 
+  // Within a task of run(), without waiting for others: calls task(worker) on the caller alone, as a team of one.
+  template <class Task>
+  void run_alone_inside(const Task& task) {
+    alone_.cancel = team_.cancel;
+    alone_.stopped = false;
+    Worker worker(alone_, 0);
+    task(worker);
+    worker.barrier();
+  }
+
   // Runs next to the pool's work, without waiting for it.
   template <class Task>
   static void run_apart(const Task& task) {

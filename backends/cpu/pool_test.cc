@@ -53,6 +53,28 @@ TEST(ThreadPool, AloneTheCallerIsTheWholeTeam) {
   EXPECT_FALSE(pool.run_alone([](Worker& worker) { EXPECT_TRUE(worker.stopped()); }, &cancel));
 }
 
+// The others wait at the barrier, and the caller's barriers inside are of a team of one.
+TEST(ThreadPool, OneWorkerWorksAloneInsideALaunch) {
+  ThreadPool pool(3, 2);
+  std::vector<int> items;
+  for (int launch = 0; launch < 3; ++launch) {
+    EXPECT_TRUE(pool.run([&](Worker& worker) {
+      if (worker.index() == 0) {
+        pool.run_alone_inside([&](Worker& alone) {
+          EXPECT_EQ(alone.count(), 1);
+          for (int round = 0; round < 4; ++round) {
+            alone.parallel_for(5, 2,
+                               [&](int64_t begin, int64_t end) { items.push_back(static_cast<int>(end - begin)); });
+            alone.barrier();
+          }
+        });
+      }
+      worker.barrier();
+      EXPECT_EQ(items.size(), 12U * (launch + 1));
+    }));
+  }
+}
+
 // Writes of one worker before a barrier are read by all after it.
 TEST(Barrier, OrdersTheWorkOfAll) {
   constexpr int kRounds = 2000;

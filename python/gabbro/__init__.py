@@ -56,6 +56,7 @@ from .standard_functions import (
 
 _attach.install()
 
+from . import accelerator as accelerator  # noqa: E402
 from . import amp as amp  # noqa: E402
 from . import array_api as array_api  # noqa: E402
 from . import autograd as autograd  # noqa: E402
@@ -79,6 +80,7 @@ __all__ = [
     "Explanation",
     "GradScaler",
     "__array_namespace_info__",
+    "accelerator",
     "amp",
     "array_api",
     "autocast",

@@ -19,6 +19,7 @@ constexpr int kMostThreads = 1024;
 // GIL.
 struct Opened {
   std::map<std::string, std::shared_ptr<Device>> devices;
+  int cpu_threads = 0;               // of set_num_threads; 0: OMP_NUM_THREADS, or one per physical core
   std::shared_ptr<Device> standard;  // null: `auto`, when it is first needed
 };
 
@@ -37,11 +38,13 @@ std::shared_ptr<Device> open_named(const std::string& name, int threads = 0) {
   std::map<std::string, std::shared_ptr<Device>>& devices = opened().devices;
   if (const auto found = devices.find(key(name)); found != devices.end()) return found->second;
   std::shared_ptr<Device> device;
+  const int wanted = threads == 0 ? standard_cpu_threads() : threads;
   {
     const WithoutGil without_gil;
-    device = open_device(name, {.threads = threads});
+    device = open_device(name, {.threads = wanted});
   }
   listen_to_interrupts(*device);
+  if (threads == 0 && is_cpu(*device)) cpu_computes_with(wanted == 0 ? device->facts().compute_units : wanted);
   const std::string id = key(device->facts().id);
   if (const auto found = devices.find(id); found != devices.end()) device = found->second;  // it has several names
   return devices[id] = devices[key(name)] = device;
@@ -284,6 +287,7 @@ gabbro.Device('cpu')
       });
   bind_device_memory(device_class);
   bind_device_tuning(device_class);
+  bind_device_threads(m);
 
   m.def(
       "devices",

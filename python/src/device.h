@@ -20,4 +20,9 @@ void bind_device_memory(DeviceClass& device);
 // device_tuning.cc: the known speeds of a device's candidates.
 void bind_device_tuning(DeviceClass& device);
 
+// device_threads.cc: how many threads the CPU computes with, if its name comes without a number.
+int standard_cpu_threads();         // to open it with; 0: one per physical core
+void cpu_computes_with(int count);  // it was opened
+void bind_device_threads(nb::module_& m);
+
 }  // namespace gabbro::python

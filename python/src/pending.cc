@@ -150,7 +150,8 @@ void dealloc(PyObject* self) {
   if (nb::inst_ready(self)) {
     Tensor& tensor = *nb::inst_ptr<Tensor>(self);
     forget_view(tensor);
-    if (tensor.defined() && !tensor.has_value() && tensor.sole_owner()) {
+    const auto [is_ready, owns_tensor] = nb::inst_state(self);  // that of `p.grad` belongs to the parameter
+    if (owns_tensor && tensor.defined() && !tensor.has_value() && tensor.sole_owner()) {
       try {
         work().dropped(tensor);
       } catch (const std::exception&) {  // out of memory: then it is not computed

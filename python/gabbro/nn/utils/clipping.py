@@ -54,10 +54,9 @@ def clip_grad_norm_(
     tensor([6., 8.])
     """
     listed = _list(parameters)
-    with_gradient = [parameter for parameter in listed if parameter.grad is not None]
-    if error_if_nonfinite and with_gradient:
-        before = [(p.grad, p.grad.detach()) for p in with_gradient if p.grad is not None]
-        norm = _core._clip_grad_norm(with_gradient, max_norm, norm_type)
+    if error_if_nonfinite and any(parameter.grad is not None for parameter in listed):
+        before = [(p.grad, p.grad.detach()) for p in listed if p.grad is not None]
+        norm = _core._clip_grad_norm(listed, max_norm, norm_type)
         if not math.isfinite(norm.item()):
             for gradient, value in before:
                 gradient[...] = value
