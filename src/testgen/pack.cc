@@ -12,11 +12,12 @@
 namespace gabbro::testgen {
 namespace {
 
-constexpr const char* kPlainFiles[] = {"choices.py", "conftest.py",  "helpers.py", "known.py",
-                                       "locate.py",  "reproduce.py", "support.py", "pyproject.toml"};
-constexpr const char* kTestFiles[] = {"test_detect.py",   "test_probe.py",    "test_layers.py", "test_properties.py",
-                                      "test_generate.py", "test_training.py", "test_memory.py", "test_speed.py",
-                                      "test_devices.py",  "test_parity.py"};
+constexpr const char* kPlainFiles[] = {"caches.py",  "choices.py", "conftest.py",   "forms.py",  "generation.py",
+                                       "helpers.py", "known.py",   "locate.py",     "losses.py", "reproduce.py",
+                                       "saving.py",  "support.py", "pyproject.toml"};
+constexpr const char* kTestFiles[] = {"test_detect.py", "test_probe.py",    "test_layers.py",   "test_properties.py",
+                                      "test_forms.py",  "test_generate.py", "test_training.py", "test_memory.py",
+                                      "test_speed.py",  "test_devices.py",  "test_parity.py"};
 
 const Json& checks_document() {
   static const Json document = Json::parse(embedded_file("data/checks.json"));
@@ -33,15 +34,21 @@ bool has_window(const Json& config) {
   return found != config.end() && found->is_number_integer() && *found > 0 && !off;
 }
 
+// Whether `names`, separated by '|', has the task.
+bool is_task(const std::string& names, const std::string& task) {
+  return ("|" + names + "|").find("|" + task + "|") != std::string::npos;
+}
+
 bool applies(const Json& check, const PackOptions& options, const ModelChoice& model, const Recipe& recipe,
              const Json& config) {
   if (!check.contains("needs")) return true;
   return std::ranges::all_of(check.at("needs"), [&](const Json& need) {
     const std::string name = need;
-    if (name.starts_with("task:")) return model.task == name.substr(5);
+    if (name.starts_with("task:")) return is_task(name.substr(5), model.task);
     if (name.starts_with("engine:")) return contains(options.engines, name.substr(7));
     if (name == "cache") return model.signature.takes("use_cache");
     if (name == "mask") return model.signature.takes("attention_mask");
+    if (name == "positions") return model.signature.takes("position_ids");
     if (name == "window") return has_window(config);
     if (name == "attention") return model.signature.takes("attention_mask") || recipe.has("pixels");
     return recipe.has(name);

@@ -35,13 +35,18 @@ constexpr Import kImports[] = {
     {"import transformers", "transformers."},
     {"from torch.nn import functional", "functional."},
     {"", ""},
+    {"import caches", "caches."},
     {"import case", "case."},
+    {"import forms", "forms."},
+    {"import generation", "generation."},
     {"import helpers", "helpers."},
+    {"import losses", "losses."},
     {"import machine", "machine."},
     {"import operations", "operations."},
+    {"import saving", "saving."},
     {"import support", "support."},
     {"from choices import Again", "Again("},
-    {"from inputs import make_inputs", "make_inputs("},
+    {"from inputs import make_inputs", "make_inputs"},
 };
 
 // Whether `use` stands in the text as a separate word.

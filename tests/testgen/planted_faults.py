@@ -82,7 +82,7 @@ def jobs_of(options):
     chosen = [f for f in faults_of(options.cases, tuple(kinds)) if not options.only or f.name in options.only.split(",")]
     needed = sorted({kind for fault in chosen for kind in fault.types})
     if not options.only or "none" in options.only.split(","):
-        yield from ((Fault("none", (), lambda: None), kind) for kind in needed or kinds)
+        yield from ((Fault("none", (), lambda: None), kind) for kind in sorted({*needed, *kinds}))
     for fault in chosen:
         yield from ((fault, kind) for kind in fault.types)
 

@@ -40,24 +40,6 @@ def takes(model: Any, name: str) -> bool:
     return name in inspect.signature(model.forward).parameters
 
 
-def cache_of(model: Any, output: Any) -> dict[str, Any]:
-    """The cache that a step returned, as the argument of the next one; its name depends on transformers' version."""
-    names = ("cache", "past_key_values", "past_buckets_states", "state")
-    name = next((name for name in names if takes(model, name)), "past_key_values")
-    return {name: output[name]}
-
-
-def logits_of_steps(ids: torch.Tensor, model: Any) -> torch.Tensor:
-    """The logits of a prompt of 62 tokens and of single steps with its cache."""
-    output = support.run(model, {"input_ids": ids[:, :62]}, use_cache=True)
-    pieces = [output.logits]
-    for place in range(62, ids.shape[1]):
-        step = {"input_ids": ids[:, place : place + 1], **positions(model, torch.tensor([[place]]))}
-        output = support.run(model, step, use_cache=True, **cache_of(model, output))
-        pieces.append(output.logits)
-    return torch.cat(pieces, dim=1)
-
-
 def offers(model: Any, attention: str) -> bool:
     """Whether the model and all of its parts have this implementation of attention."""
     if not hasattr(model, "set_attn_implementation") or (attention == "sdpa" and not model._supports_sdpa):

@@ -1,0 +1,150 @@
+"""generate() against the oracle: the scores of each step, and of beams, are those of one pass over the same tokens."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+import caches
+import forms
+import helpers
+import support
+
+NEW = 8  # tokens
+BEAMS = 3
+FORMS = ("greedy", "static", "padded", "rows", "long")
+
+
+def start_of(model: Any, name: str, make_inputs: Any) -> dict[str, Any]:
+    """The inputs of generate(): a text, several, or one with hidden padding on the left."""
+    rows = {"padded": 2, "rows": 5}.get(name, 1)
+    inputs = {k: v for k, v in make_inputs(model, batch=rows).items() if not k.startswith("decoder_")}
+    if name == "long":
+        if forms.longest(model) < 136:
+            pytest.skip(f"the model has {forms.longest(model)} positions")
+        inputs = {k: v for k, v in make_inputs(model, batch=rows, length=126).items() if not k.startswith("decoder_")}
+    ids = inputs.get("input_ids")
+    if ids is not None and helpers.takes(model, "attention_mask"):
+        inputs["attention_mask"] = torch.ones_like(ids)
+    if name == "padded":
+        if model.config.is_encoder_decoder or ids is None or "attention_mask" not in inputs:
+            pytest.skip("texts are padded on the left for decoders alone")
+        ids[-1, :5] = helpers.padding_id(model.config)
+        inputs["attention_mask"][-1, :5] = 0
+    return inputs
+
+
+def generate(model: Any, inputs: dict[str, Any], **options: Any) -> Any:
+    """The document of model.generate(), without end tokens of the configuration."""
+    parameter = next(p for p in model.parameters() if p.is_floating_point())
+    torch.manual_seed(0)
+    settings = {"eos_token_id": None, "forced_eos_token_id": None, "pad_token_id": 0, "do_sample": False}
+    if model.config.is_encoder_decoder:
+        settings["decoder_start_token_id"] = helpers.find(model.config, ["decoder_start_token_id", "bos_token_id"], 0)
+    settings.update(max_new_tokens=NEW, min_new_tokens=NEW, return_dict_in_generate=True, **options)
+    with torch.no_grad():
+        return model.generate(**support.on(inputs, parameter.device, parameter.dtype), **settings)
+
+
+def replayed(inputs: dict[str, Any], tokens: torch.Tensor, model: Any) -> torch.Tensor:
+    """[B, NEW, V] logits of one pass over the prompt and the new tokens, from the first new one on."""
+    if model.config.is_encoder_decoder:
+        given = {**inputs, "decoder_input_ids": tokens}
+    else:
+        given = {**inputs, "input_ids": tokens}
+        if "attention_mask" in inputs:
+            mask = inputs["attention_mask"]
+            mask = torch.cat([mask, mask.new_ones(mask.shape[0], tokens.shape[1] - mask.shape[1])], dim=1)
+            given.update(attention_mask=mask, **helpers.positions(model, mask.cumsum(1) - 1))
+    return support.outputs(model, given)["logits"][:, -NEW - 1 : -1]
+
+
+def check(name: str, models: forms.Models, make_inputs: Any) -> None:
+    """Asserts that the logits of each step of generate() are the oracle's for the same tokens, and their best chosen."""
+    options: dict[str, Any] = {}
+    if name == "static":
+        caches.static_or_skip(models.oracle)
+        options = {"cache_implementation": "static", "disable_compile": True}
+    inputs = start_of(models.oracle, name, make_inputs)
+    inputs = support.on_grid(inputs, models.dtype)
+    got = generate(models.subject, inputs, output_logits=True, **options)
+    tokens = got.sequences.cpu()
+
+    def plain(model: Any) -> torch.Tensor:
+        return replayed(inputs, tokens, model)
+
+    def steps(model: Any) -> torch.Tensor:
+        out = got if model is models.subject else generate(model, inputs, output_logits=True, **options)
+        same = torch.equal(out.sequences.cpu(), tokens)  # a near-tie: the pass over the tokens takes its place
+        return torch.stack(out.logits, dim=1) if same else plain(model)
+
+    forms.hold(f"logits of generate() ({name})", models, plain, steps)
+    best = plain(models.oracle)
+    behind = best.amax(-1) - best.gather(-1, tokens[:, -NEW:, None])[..., 0]
+    worst = float((plain(models.reference).double() - best).abs().max())
+    floor = support.floor_of(models.dtype, support.depth_of(models.oracle)) * float(best.abs().max())
+    allowed = 2 * (support.FACTOR[models.dtype] * worst + floor)
+    assert float(behind.max()) <= allowed, (
+        f"generate() ({name}): a token is {float(behind.max()):.3g} behind the oracle's best, allowed {allowed:.3g}"
+    )
+
+
+def score_of(inputs: dict[str, Any], tokens: torch.Tensor, model: Any) -> torch.Tensor:
+    """[B] mean log probability of the new tokens, by one pass."""
+    logits = replayed(inputs, tokens, model)
+    chosen = logits.float() if logits.dtype != torch.float64 else logits
+    return chosen.log_softmax(-1).gather(-1, tokens[:, -NEW:, None].to(logits.device))[..., 0].mean(-1)
+
+
+def repeated(inputs: dict[str, Any], count: int) -> dict[str, Any]:
+    return {k: v.repeat_interleave(count, 0) if isinstance(v, torch.Tensor) else v for k, v in inputs.items()}
+
+
+def beams_of_oracle(inputs: dict[str, Any], start: torch.Tensor, model: Any, tolerance: float) -> float | None:
+    """The best mean log probability that beam search from its definition finds for one row; None at a near-tie."""
+    beams, scores = start, torch.zeros(1, dtype=torch.float64)
+    for step in range(NEW):
+        padded = torch.cat([beams, beams.new_zeros(len(beams), NEW - step)], dim=1)  # later tokens do not matter
+        logits = replayed(repeated(inputs, len(beams)), padded, model)[:, step]
+        total = (scores[:, None] + logits.log_softmax(-1)).flatten()
+        best, indices = total.topk(min(BEAMS + 1, len(total)))
+        if float(best[BEAMS - 1] - best[-1]) < tolerance:
+            return None
+        rows, tokens = indices[:BEAMS] // logits.shape[-1], indices[:BEAMS] % logits.shape[-1]
+        beams, scores = torch.cat([beams[rows], tokens[:, None]], dim=1), best[:BEAMS]
+    return float(scores.max()) / NEW
+
+
+def check_beams(models: forms.Models, make_inputs: Any) -> None:
+    """Asserts that the score of each beam is that of one pass over its tokens, and that no better one was there."""
+    inputs = start_of(models.oracle, "rows", make_inputs)
+    inputs = support.on_grid(forms.rows_first(inputs, 2, 5), models.dtype)
+    got = generate(models.subject, inputs, num_beams=BEAMS, output_scores=True, length_penalty=1.0)
+    tokens = got.sequences.cpu()
+    exact, close = score_of(inputs, tokens, models.oracle), score_of(inputs, tokens, models.reference)
+    depth = support.depth_of(models.oracle)
+    scores = replayed(inputs, tokens, models.oracle).log_softmax(-1)
+    error = (replayed(inputs, tokens, models.reference).double().log_softmax(-1) - scores).abs().max()
+    size = float(scores.abs().max())
+    allowed = support.FACTOR[models.dtype] * float(error) + support.floor_of(models.dtype, depth) * size
+    off = float((got.sequences_scores.cpu().double() - exact).abs().max())
+    assert off <= 2 * allowed, (
+        f"{type(models.subject).__name__} beams: the score of a beam is {off:.3g} from that of one pass over its tokens, "
+        f"allowed {2 * allowed:.3g} (the CPU's {float((close.double() - exact).abs().max()):.3g}); where steps with a "
+        "cache are right, the cache is not reordered as the beams are"
+    )
+    prompt = tokens[:, :-NEW]
+    for row in range(len(tokens)):
+        best = beams_of_oracle(rows_of(inputs, row), prompt[row : row + 1], models.oracle, 2 * NEW * allowed)
+        found = float(exact[row])
+        assert best is None or math.isclose(found, best, abs_tol=2 * allowed), (
+            f"{type(models.subject).__name__} beams: row {row} has the score {found:.6g}, beam search from its "
+            f"definition {best:.6g}, allowed {2 * allowed:.3g}"
+        )
+
+
+def rows_of(inputs: dict[str, Any], row: int) -> dict[str, Any]:
+    return helpers.row_of(inputs, row, 2)
