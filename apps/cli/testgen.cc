@@ -6,6 +6,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/input_files.h"
+#include "apps/cli/signals_held.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/testgen_options.h"
 #include "apps/cli/text_files.h"
@@ -33,14 +34,15 @@ struct Written {
 
 // Writes one pack for each target, with `alone` straight to o.out. With --all and --family, types that no test can be
 // made of are lines of the list; for a target that was asked for by name they are the error.
-Written write_packs(const TestgenOptions& o, const testgen::PackOptions& options,
-                    const std::vector<std::string>& targets, bool by_name, const InputFiles& inputs) {
+Written write_packs(const TestgenOptions& o, testgen::PackOptions options, const std::vector<std::string>& targets,
+                    bool by_name, const InputFiles& inputs) {
   Written written;
   for (const std::string& target : targets) {
     testgen::Pack pack;
     bool can_be_made = false;
     try {
       const testgen::Source source = read_source(target);
+      options.command = command_of(o, source);
       testgen::check_source(source, options.task);
       can_be_made = true;
       pack = testgen::make_pack(source, options);
@@ -51,11 +53,17 @@ Written write_packs(const TestgenOptions& o, const testgen::PackOptions& options
       written.lines += fmt::format("{}: no tests: {}\n", target, error.what());
       continue;
     }
-    if (!o.family.empty() && pack.family != o.family) continue;
+    if (!o.family.empty() && pack.family != o.family) {
+      if (by_name) throw bad_input("{}: its family is {}, not {}", target, pack.family, o.family);
+      continue;
+    }
     const bool alone = targets.size() == 1 && !o.verify;
     const std::string folder = alone ? o.out : (fs::path(o.out) / pack.type).string();
     inputs.refuse_folder(folder);
-    testgen::write_pack(pack, folder, o.force || o.verify);
+    {
+      const SignalsHeld held;  // a pack is there as a whole, or not at all
+      testgen::write_pack(pack, folder, o.force || o.verify);
+    }
     written.document["types"].push_back(describe(pack, folder));
     written.lines += fmt::format("{}: {}, {} checks, {}\n", pack.type, pack.model_class, pack.checks.size(), folder);
     if (!o.verify) {
@@ -70,7 +78,8 @@ InputFiles inputs_of(const TestgenOptions& o) {
   InputFiles inputs;
   if (!o.from.empty()) inputs.add(o.from, "the file of --from");
   for (const std::string& target : o.targets) {
-    const bool is_folder = fs::is_directory(target);
+    const bool is_folder = fs::is_directory(target) && fs::exists(fs::path(target) / "config.json");
+    if (testgen::TypeTable::get().find(target) && !is_folder) continue;
     inputs.add(is_folder ? (fs::path(target) / "config.json").string() : target, "the configuration");
   }
   return inputs;
@@ -183,6 +192,7 @@ void check_report(const TestgenOptions& o) {
 }
 
 int run(const TestgenOptions& o) {
+  check_devices(o.devices);
   if (!o.report.empty()) check_report(o);
   if (!o.list.empty()) return print_list(o);
   if (o.detect) {
@@ -233,7 +243,8 @@ void add_run_options(Command command, TestgenOptions& o) {
 void add_testgen(Command root) {
   Command command = root.subcommand("testgen", "Write and run tests of Hugging Face models on your device");
   const auto o = std::make_shared<TestgenOptions>();
-  command.option("TARGET", o->targets, "A model type such as llama, a config.json, a model folder, a downloaded model");
+  command.option("TARGET", o->targets, "Model types such as llama, a config.json, a model folder, a downloaded model")
+      .takes_rest();
   command.option("-o,--output", o->out, "The folder to write to; with several targets, a folder each in it")
       .placeholder("DIR")
       .file(FileUse::kFolder);

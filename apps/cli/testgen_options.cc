@@ -2,11 +2,13 @@
 
 #include <fmt/ranges.h>
 #include <algorithm>
+#include <cctype>
 
 #include <filesystem>
 #include <sstream>
 
 #include "apps/cli/text_files.h"
+#include "apps/cli/usage.h"
 #include "src/base/error.h"
 #include "src/formats/hugging_face/json_file.h"
 #include "src/hub/model_cache.h"
@@ -30,9 +32,43 @@ std::vector<std::string> check_ids() {
   return ids;
 }
 
-// The command again, without paths: packs are attached to reports.
-std::string command_of(const TestgenOptions& o) {
-  std::string text = "gabbro testgen TYPE";
+testgen::Source from_file(const std::string& path) {
+  return {.config = read_json_file(path, kLargestConfig), .name = path};
+}
+
+// Whether a class has the name of a type: "LlamaForCausalLM", llama.
+bool is_named_after(const std::string& class_name, const std::string& type) {
+  std::string name;
+  for (const char c : type) {
+    if (c != '_' && c != '-') name += c;
+  }
+  return class_name.size() > name.size() &&
+         std::ranges::equal(
+             name, class_name.substr(0, name.size()), {}, [](char c) { return std::tolower(c); },
+             [](char c) { return std::tolower(c); }) &&
+         class_name.substr(name.size()).starts_with("For");
+}
+
+// "did you mean" for a name that is nearly a type's, or that is the name of a class.
+std::string meant_by(const std::string& target) {
+  const testgen::TypeTable& table = testgen::TypeTable::get();
+  std::string of_class;  // several types may have one class: the one with its name is meant
+  for (const std::string& type : table.types()) {
+    const testgen::Json classes = table.find(type)->at("classes");
+    for (const auto& [task, name] : classes.items()) {
+      if (name != target || (!of_class.empty() && !is_named_after(target, type))) continue;
+      of_class = fmt::format("did you mean {} --task {}?", type, task);
+    }
+  }
+  if (!of_class.empty()) return of_class;
+  const std::string meant = closest(target, table.types());
+  return meant.empty() ? "gabbro testgen --list types" : fmt::format("did you mean {}?", meant);
+}
+
+}  // namespace
+
+std::string command_of(const TestgenOptions& o, const testgen::Source& source) {
+  std::string text = "gabbro testgen " + (source.is_default ? source.name : "config.json");
   const TestgenOptions usual;
   const auto add = [&](const char* name, const std::string& value, const std::string& default_value) {
     if (value != default_value) text += fmt::format(" {} {}", name, value);
@@ -49,10 +85,6 @@ std::string command_of(const TestgenOptions& o) {
   return text;
 }
 
-testgen::Source from_file(const std::string& path) {
-  return {.config = read_json_file(path, kLargestConfig), .name = path};
-}
-
 void check_devices(const std::string& devices) {
   for (const std::string& name : split_names(devices, "--devices")) {
     const std::string kind = name.substr(0, name.find(':'));
@@ -64,8 +96,6 @@ void check_devices(const std::string& devices) {
     throw bad_input("--devices: '{}' is none of auto, all, cpu, cuda:N, rocm:N", name);
   }
 }
-
-}  // namespace
 
 std::vector<std::string> split_names(const std::string& text, const char* option) {
   std::vector<std::string> names;
@@ -86,8 +116,7 @@ testgen::PackOptions pack_options(const TestgenOptions& o) {
                                .without = split_names(o.without, "--without"),
                                .engines = split_names(o.engines, "--engine"),
                                .seed = o.seed,
-                               .version = "gabbro " GABBRO_VERSION,
-                               .command = command_of(o)};
+                               .version = "gabbro " GABBRO_VERSION};
   if (!o.lengths.empty()) options.lengths = o.lengths;
   for (const std::string& size : options.sizes) testgen::parse_size(size);
   check_names(options.engines, {"transformers", "gabbro"}, "--engine");
@@ -105,14 +134,17 @@ testgen::PackOptions pack_options(const TestgenOptions& o) {
 testgen::Source read_source(const std::string& target) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  if (fs::is_directory(target, ignored)) return from_file((fs::path(target) / "config.json").string());
+  const bool is_type = testgen::TypeTable::get().find(target).has_value();
+  const bool is_model = fs::exists(fs::path(target) / "config.json", ignored);
+  if (fs::is_directory(target, ignored) && (is_model || !is_type))
+    return from_file((fs::path(target) / "config.json").string());
   if (fs::is_regular_file(target, ignored)) return from_file(target);
-  if (testgen::TypeTable::get().find(target)) return testgen::default_source(target);
+  if (is_type) return testgen::default_source(target);
   const auto model = find_model(target);
   if (!model) {
     throw Error(ErrorCode::kBadInput,
                 fmt::format("'{}' names neither a model type, a config.json, a folder nor a downloaded model", target),
-                "gabbro testgen --list types");
+                meant_by(target));
   }
   if (!fs::is_directory(*model, ignored)) throw bad_input("{}: has no config.json: give the original model's", *model);
   return from_file((fs::path(*model) / "config.json").string());

@@ -40,6 +40,12 @@ class TemporaryFolder {
 // The options of the packs. Throws bad_input for names that mean nothing, with those there are.
 testgen::PackOptions pack_options(const TestgenOptions& options);
 
+// The command that writes the pack of a source, without paths: packs are attached to reports.
+std::string command_of(const TestgenOptions& options, const testgen::Source& source);
+
+// Throws bad_input for a name in --devices that is none.
+void check_devices(const std::string& devices);
+
 // The configuration of a target: a model type, a config.json, a folder with one, or a downloaded model. Throws
 // bad_input.
 testgen::Source read_source(const std::string& target);

@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
+#include "apps/cli/signals_held.h"
 #include "apps/cli/testgen_options.h"
 #include "src/base/error.h"
 #include "src/testgen/embedded.h"
@@ -29,6 +32,37 @@ void write_files(const fs::path& folder) {
     out << file.text;
     out.close();
     if (!out) throw failed("{}: cannot be written", path.string());
+  }
+}
+
+// Starts argv[0] of the path, which gets signals as this program did.
+int spawn(pid_t& process, std::vector<char*>& argv, const sigset_t& mask) {
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setsigmask(&attributes, &mask);
+  const int error = ::posix_spawnp(&process, argv[0], nullptr, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  return error;
+}
+
+// (status of the process, the signal that stopped this program meanwhile or 0). A signal that was sent to this program
+// only is passed on; Ctrl-C reaches both.
+std::pair<int, int> wait_for(pid_t process) {
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  sigaddset(&awaited, SIGINT);
+  sigaddset(&awaited, SIGTERM);
+  int status = 0, stopped_by = 0;
+  for (;;) {
+    const pid_t done = ::waitpid(process, &status, WNOHANG);
+    if (done == process) return {status, stopped_by};
+    const timespec pause = {.tv_sec = 0, .tv_nsec = 20'000'000};
+    siginfo_t info = {};
+    const int signal = ::sigtimedwait(&awaited, &info, &pause);
+    if (signal <= 0) continue;
+    stopped_by = signal;
+    if (info.si_code == SI_USER || signal == SIGTERM) ::kill(process, signal);
   }
 }
 
@@ -54,15 +88,16 @@ int run_python(const TestgenOptions& options, const std::string& script, const s
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   ::setenv("HF_HUB_OFFLINE", "1", 0);  // nothing is downloaded, unless the user says so
+  const SignalsHeld held;              // they end Python, and this program after it, so that nothing is left
   pid_t process = 0;
-  const int error = ::posix_spawnp(&process, argv[0], nullptr, nullptr, argv.data(), environ);
+  const int error = spawn(process, argv, held.before());
   if (error != 0) {
     throw Error(ErrorCode::kBadInput, fmt::format("{}: cannot be started: {}", options.python, std::strerror(error)),
                 "--python names the interpreter that has torch and transformers");
   }
-  int status = 0;
-  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
-  }
+  const auto [status, stopped_by] = wait_for(process);
+  if (stopped_by != 0) return 128 + stopped_by;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) return 128 + SIGPIPE;  // nothing reads its output any more
   if (WIFSIGNALED(status)) throw failed("{} was ended by signal {}", options.python, WTERMSIG(status));
   return WEXITSTATUS(status);
 }

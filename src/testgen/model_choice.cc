@@ -54,6 +54,35 @@ std::string first_architecture(const Source& source) {
   return found->front();
 }
 
+bool has_own_code(const Source& source) {
+  const auto found = source.config.find("auto_map");
+  return found != source.config.end() && found->is_object() && !found->empty();
+}
+
+// Quantized weights need their library's kernels and have no seeded values.
+void refuse_quantized(const Source& source) {
+  const auto found = source.config.find("quantization_config");
+  if (source.is_default || found == source.config.end() || found->is_null()) return;
+  const std::string method = found->is_object() && found->contains("quant_method") &&
+                                     found->at("quant_method").is_string() && is_name(found->at("quant_method"), "-")
+                                 ? found->at("quant_method").get<std::string>()
+                                 : "unnamed";
+  throw bad_input(
+      "{}: field 'quantization_config' ({}): quantized weights are not tested; without the field the model is",
+      source.name, method);
+}
+
+// A class that `architectures` names and that is not the tested one.
+void note_other_class(const Source& source, const std::string& architecture, ModelChoice& choice) {
+  if (architecture.empty() || architecture == choice.model_class) return;
+  const Json classes = TypeTable::get().find(choice.type)->at("classes");
+  if (std::ranges::any_of(classes, [&](const Json& name) { return name == architecture; })) return;  // --task chose
+  choice.notes.push_back(fmt::format("{} is tested, not {}, which field 'architectures' names{}", choice.model_class,
+                                     architecture,
+                                     has_own_code(source) ? ": the folder's own code (field 'auto_map') is never run"
+                                                          : " and transformers does not have"));
+}
+
 std::string names_of(const Json& object) {
   std::string names;
   for (const auto& [name, value] : object.items()) names += (names.empty() ? "" : ", ") + name;
@@ -78,6 +107,13 @@ std::string choose_task(const Source& source, const std::string& type, const Jso
 // A type that the table does not have: the name of its class says its task.
 ModelChoice choose_by_suffix(const Source& source, const std::string& type, const std::string& architecture) {
   const TypeTable& table = TypeTable::get();
+  if (has_own_code(source)) {
+    throw bad_input(
+        "{}: model type '{}' is defined by the folder's own code (field 'auto_map'), which is never run: transformers "
+        "{} "
+        "has no such type",
+        source.name, type, table.version());
+  }
   if (architecture.empty()) {
     throw bad_input("{}: model type '{}' is not in the table of transformers {}, and there is no field 'architectures'",
                     source.name, type, table.version());
@@ -100,6 +136,7 @@ ModelChoice choose_by_suffix(const Source& source, const std::string& type, cons
 ModelChoice choose_model(const Source& source, const std::string& task) {
   const TypeTable& table = TypeTable::get();
   const std::string type = model_type(source), architecture = first_architecture(source);
+  refuse_quantized(source);
   const auto row = table.find(type);
   if (!row) return choose_by_suffix(source, type, architecture);
   const Json& classes = row->at("classes");
@@ -117,6 +154,7 @@ ModelChoice choose_model(const Source& source, const std::string& task) {
                     source.name, choice.model_class);
   }
   choice.signature = table.signature(inputs.at(choice.model_class));
+  note_other_class(source, architecture, choice);
   return choice;
 }
 

@@ -12,9 +12,9 @@
 namespace gabbro::testgen {
 namespace {
 
-constexpr const char* kPlainFiles[] = {"caches.py",  "choices.py", "conftest.py",   "forms.py",  "generation.py",
-                                       "helpers.py", "known.py",   "locate.py",     "losses.py", "reproduce.py",
-                                       "saving.py",  "support.py", "pyproject.toml"};
+constexpr const char* kPlainFiles[] = {"caches.py",     "calls.py",   "choices.py", "conftest.py",   "forms.py",
+                                       "generation.py", "helpers.py", "known.py",   "locate.py",     "losses.py",
+                                       "reproduce.py",  "saving.py",  "support.py", "pyproject.toml"};
 constexpr const char* kTestFiles[] = {"test_detect.py", "test_probe.py",    "test_layers.py",   "test_properties.py",
                                       "test_forms.py",  "test_generate.py", "test_training.py", "test_memory.py",
                                       "test_speed.py",  "test_devices.py",  "test_parity.py"};
@@ -190,6 +190,18 @@ void add_configs(Pack& pack, const Source& source, const PackOptions& options) {
   }
 }
 
+// Checks that --checks names and that say nothing about this class. Throws bad_input where no check is left.
+void note_checks_left_out(const Source& source, const PackOptions& options, Pack& pack) {
+  std::string names;
+  for (const std::string& name : options.checks) {
+    if (!contains(pack.checks, name) && !contains(options.without, name)) names += (names.empty() ? "" : ", ") + name;
+  }
+  if (pack.checks.empty())
+    throw bad_input("{}: no check is left for {}{}", source.name, pack.model_class,
+                    names.empty() ? "" : ": " + names + " does not apply to it");
+  if (!names.empty()) pack.notes.push_back(fmt::format("checks that do not apply to {}: {}", pack.model_class, names));
+}
+
 }  // namespace
 
 Source default_source(const std::string& type) {
@@ -214,6 +226,7 @@ Pack make_pack(const Source& source, const PackOptions& options) {
   const Recipe recipe = choose_recipe(source, model, source.config);
   pack.recipe = recipe.title;
   pack.checks = choose_checks(options, model, recipe, source.config);
+  note_checks_left_out(source, options, pack);
   const Json values = values_of(pack, model, options);
   add_configs(pack, source, options);
   for (const char* name : kPlainFiles) pack.files[name] = embedded_file(std::string("templates/") + name);

@@ -36,6 +36,7 @@ constexpr Import kImports[] = {
     {"from torch.nn import functional", "functional."},
     {"", ""},
     {"import caches", "caches."},
+    {"import calls", "calls."},
     {"import case", "case."},
     {"import forms", "forms."},
     {"import generation", "generation."},

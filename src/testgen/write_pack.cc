@@ -53,6 +53,9 @@ void write_pack(const Pack& pack, const std::string& folder, bool replace) {
     if (fs::exists(clean)) fs::rename(clean, old);
     fs::rename(fresh, clean);
     fs::remove_all(old, error);
+  } catch (const Error&) {
+    fs::remove_all(fresh, error);
+    throw;
   } catch (const fs::filesystem_error& problem) {
     fs::remove_all(fresh, error);
     if (!fs::exists(clean, error) && fs::exists(old, error)) fs::rename(old, clean, error);

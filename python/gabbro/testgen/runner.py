@@ -2,19 +2,22 @@
 
     runner.py PACK... [--device NAME] [--limit SECONDS] [--jobs N] [--report DIR] [--require rocm|cuda] [--json]
 
-A pack is a folder that `gabbro testgen` wrote, or a folder of such folders. Exit codes: 0 where nothing failed, 1 where
-a test failed, 2 for a folder without a pack, 3 where the device or torch is missing that --require asks for.
+A pack is a folder that `gabbro testgen` wrote, or a folder of such folders. Exit codes: 0 where something was tested and
+nothing failed, 1 where a test failed, 2 for a folder without a pack and where nothing was tested, 3 where the device or
+torch is missing that --require asks for, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import importlib.util
 import io
 import json
 import os
 import pathlib
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -24,6 +27,8 @@ from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
 Result = dict[str, Any]
+PR_SET_PDEATHSIG = 1
+FAILED = ("failed", "crashed", "timeout")
 
 
 class Collector:
@@ -131,6 +136,11 @@ def read_results(pack: pathlib.Path, out: str, status: int) -> list[Result]:
         return [{"type": pack.name, **parts_of("pytest"), "status": "crashed", "reason": ending}]
 
 
+def end_with_parent() -> None:
+    """Lets the system end this process as soon as the one that started it is gone."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def run_packs(packs: list[pathlib.Path], options: argparse.Namespace) -> Iterator[tuple[pathlib.Path, list[Result]]]:
     """Runs up to --jobs packs at a time and yields each when it is done."""
     waiting, running = list(reversed(packs)), dict[int, tuple[pathlib.Path, str]]()
@@ -143,6 +153,7 @@ def run_packs(packs: list[pathlib.Path], options: argparse.Namespace) -> Iterato
                 if process == 0:
                     code = 1
                     try:
+                        end_with_parent()
                         run_pack(pack, options, out)
                         code = 0
                     finally:
@@ -217,7 +228,7 @@ def run_all(options: argparse.Namespace, say: bool = True) -> Result:
         if say:
             print(f"{pack.name}: {counts_of(results)}", flush=True)
             for result in results:
-                if result["status"] in ("failed", "crashed", "timeout"):
+                if result["status"] in FAILED:
                     first = (result["reason"].splitlines() or [""])[0]
                     print(f"  {result['status']} {result['test']}: {first}")
     document["seconds"] = round(time.monotonic() - started, 2)
@@ -246,8 +257,32 @@ def main() -> int:
         print(json.dumps(document, indent=1, default=str))
     else:
         print(f"{counts_of(document['results'])} in {document['seconds']} s")
-    return int(any(r["status"] in ("failed", "crashed", "timeout") for r in document["results"]))
+    return code_of(document["results"])
+
+
+def code_of(results: list[Result]) -> int:
+    """1 where a test failed; 2, with a line, where nothing was tested."""
+    if any(r["status"] in FAILED for r in results):
+        return 1
+    if any(r["status"] == "passed" for r in results):
+        return 0
+    reasons = [str(r["reason"]).splitlines()[0] for r in results if r.get("reason")]
+    why = f"{len(results)} tests are skipped: {reasons[0]}" if reasons else "there are no tests"
+    print(f"gabbro: error: nothing was tested: {why}", file=sys.stderr)
+    return 2
+
+
+def stop(number: int, _frame: Any) -> None:
+    """Ends this process without a traceback; its children end with it, and temporary files are removed."""
+    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever read the output has seen enough
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    try:
+        sys.exit(main())
+    except OSError as problem:  # such as a full disk
+        print(f"gabbro: error: {problem.filename or 'output'}: {problem.strerror}", file=sys.stderr)
+        sys.exit(1)

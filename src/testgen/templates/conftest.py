@@ -11,6 +11,7 @@ and reports each through a pipe. Where it dies or exceeds a limit, the test that
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import json
 import os
@@ -35,6 +36,7 @@ import support
 
 CRASHES_OF_A_LOST_DEVICE = 3
 DEVICE_ERROR = re.compile(r"(CUDA|HIP) error: ")
+PR_SET_PDEATHSIG = 1
 RESTART = 77  # exit code of a child that wants a clean one to go on
 # Codes of AMD's runtime that stand in its last words.
 MEANINGS = {
@@ -142,6 +144,7 @@ def name_known(item: pytest.Item, report: pytest.TestReport) -> None:
 def run_items(items: list[pytest.Item], pipe: BinaryIO, log: BinaryIO) -> int:
     """The child: runs the items and writes one line of JSON for each; returns its exit code."""
     os.setsid()
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # Ctrl-C ends the parent: nothing is left running
     plugins = items[0].config.pluginmanager
     capture = plugins.unregister(name="capturemanager")
     if capture is not None:

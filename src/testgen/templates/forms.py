@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+import calls
 import case
 import helpers
 import support
@@ -68,7 +69,8 @@ def hold(
         return plain(model) if model is models.reference else form(model)
 
     def explain() -> str:
-        return first_block(models, plain, form, parts)
+        operation = calls.explain(form, models.oracle, models.reference, models.subject, models.dtype)
+        return "\n".join([first_block(models, plain, form, parts), *filter(None, [operation])])
 
     again = Again(once_more, models.reference, models.oracle, models.subject)
     support.compare(title, got, close, exact, models.dtype, depth, again, explain)
@@ -148,6 +150,30 @@ def masks_of(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     return masks
 
 
+def seen_by(masks: dict[str, torch.Tensor]) -> Compute:
+    """Results [B, T, ...] with zeros in hidden columns: with a window, a hidden query may see no key, which is not defined."""
+
+    def visible(x: torch.Tensor) -> torch.Tensor:
+        mask = next((m for m in reversed(masks.values()) if x.dim() == 3 and x.shape[:2] == m.shape), None)
+        return x if mask is None else torch.where(mask[..., None].to(x.device) == 1, x, x.new_zeros(()))
+
+    return visible
+
+
+def check_mask(models: Models, make_inputs: Callable[..., dict[str, Any]]) -> None:
+    """Asserts that a batch with hidden columns in one row has the oracle's results for the same mask."""
+    inputs = make_inputs(models.oracle)
+    masks = masks_of(models.oracle, inputs)
+    if not masks:
+        pytest.skip("no argument of this model is a sequence with a mask")
+    compute_all, visible = first(support.on_grid({**inputs, **masks}, models.dtype)), seen_by(masks)
+
+    def compute(model: Any) -> torch.Tensor:
+        return visible(compute_all(model))
+
+    hold("with a mask", models, compute, compute, (visible, visible), refused="a mask")
+
+
 def rows_first(inputs: dict[str, Any], count: int, batch: int) -> dict[str, Any]:
     """The first rows of a batch; what has another first dimension is for all rows."""
     has_rows = {k: v for k, v in inputs.items() if isinstance(v, torch.Tensor) and v.dim() and v.shape[0] == batch}
@@ -208,10 +234,14 @@ def check_length(models: Models, make_inputs: Callable[..., dict[str, Any]], len
         pytest.skip(f"the model has {longest(models.oracle)} positions")
     for rows in (1, 2):
         inputs = make_inputs(models.oracle, batch=rows, length=length)
-        if rows == 2:
-            inputs.update(masks_of(models.oracle, inputs))
-        compute = first(support.on_grid(inputs, models.dtype))
-        hold(f"{length} tokens in {rows} rows", models, compute, compute, refused=f"{length} tokens")
+        masks = masks_of(models.oracle, inputs) if rows == 2 else {}
+        compute_all, visible = first(support.on_grid({**inputs, **masks}, models.dtype)), seen_by(masks)
+
+        def compute(model: Any, compute_all: Compute = compute_all, visible: Compute = visible) -> torch.Tensor:
+            return visible(compute_all(model))
+
+        title = f"{length} tokens in {rows} rows"
+        hold(title, models, compute, compute, (visible, visible), refused=f"{length} tokens")
 
 
 def check_rows(models: Models, make_inputs: Callable[..., dict[str, Any]]) -> None:
@@ -249,17 +279,17 @@ def check_hidden(models: Models, make_inputs: Callable[..., dict[str, Any]]) -> 
     other = dict(inputs)
     for mask, sequence in pairs:
         other[sequence] = torch.where(mask == 0, inputs[sequence].roll(1, 1), inputs[sequence])
-    seen = next((mask for mask, _ in reversed(pairs)), None)
 
-    def visible(given: dict[str, Any]) -> Compute:
+    visible = seen_by(masks)
+
+    def compute_with(given: dict[str, Any]) -> Compute:
         def compute(model: Any) -> torch.Tensor:
-            x = next(iter(support.outputs(model, {**given, **masks}).values()))
-            hides = seen is not None and x.shape[:2] == seen.shape
-            return x * seen[..., None].to(x) if hides and seen is not None else x
+            return visible(next(iter(support.outputs(model, {**given, **masks}).values())))
 
         return compute
 
-    hold("other ids behind a mask", models, visible(inputs), visible(other), refused="a mask")
+    plain, form = compute_with(inputs), compute_with(other)
+    hold("other ids behind a mask", models, plain, form, (visible, visible), refused="a mask")
 
 
 def check_positions(models: Models, make_inputs: Callable[..., dict[str, Any]]) -> None:

@@ -29,6 +29,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode, resolve_name
 
+import calls
 import case
 import support
 from choices import Again
@@ -36,6 +37,7 @@ from inputs import make_inputs
 
 # Operations whose indices may differ where values are equal; and those that have no one right result.
 TIES = ("topk", "sort", "argsort", "argmax", "argmin", "max", "min", "median", "kthvalue", "mode")
+ROUNDING = 3.0  # times the limit: above, it is not rounding that adds up
 RANDOM = ("rand", "dropout", "multinomial", "bernoulli", "normal_", "uniform_", "empty", "new_empty", "exponential_")
 
 
@@ -256,8 +258,8 @@ class Test:
         return Test(device, dtype, size, [w for w in words if w in ("lively", "faint")] or ["lively", "faint"])
 
 
-def wrong_blocks(test: Test, regime: str) -> Iterator[tuple[support.Call, Any, str]]:
-    """(call, subject, what is wrong) of each block that exceeds its limit, in the order in which they run."""
+def wrong_blocks(test: Test, regime: str) -> Iterator[tuple[support.Call, Any, str, float]]:
+    """(call, subject, what is wrong, times the limit) of each block that exceeds its limit, in the order in which they run."""
     oracle = support.make_oracle(test.dtype, regime, test.size)
     reference = support.make_reference(test.dtype, regime, test.size)
     subject = support.make_subject(test.device, test.dtype, regime, test.size)
@@ -270,7 +272,7 @@ def wrong_blocks(test: Test, regime: str) -> Iterator[tuple[support.Call, Any, s
         try:
             got = support.run_block(subject, call, test.device, test.dtype)
         except RuntimeError as error:
-            yield call, subject, str(error).splitlines()[0]
+            yield call, subject, str(error).splitlines()[0], math.inf
             continue
         entries = []
         for name, value in (pair for pair in got if pair[0] in exact):
@@ -279,10 +281,11 @@ def wrong_blocks(test: Test, regime: str) -> Iterator[tuple[support.Call, Any, s
             entries.append(support.measure_fully(name, value, *pair, test.dtype, depth, again))
         worst = max(entries, key=lambda entry: float(entry["ratio"]), default=None)
         if worst is not None and worst["ratio"] > 1:
-            yield call, subject, f"{worst['block']}: error {worst['error']:.3g}, limit {worst['limit']:.3g}"
+            what = f"{worst['block']}: error {worst['error']:.3g}, limit {worst['limit']:.3g}"
+            yield call, subject, what, float(worst["ratio"])
 
 
-def wrong_whole(test: Test, regime: str) -> tuple[support.Call, Any, str] | None:
+def wrong_whole(test: Test, regime: str) -> tuple[support.Call, Any, str, float] | None:
     """The same of the model as one block, for what is between its blocks; None where it is right."""
     oracle = support.make_oracle(test.dtype, regime, test.size)
     subject = support.make_subject(test.device, test.dtype, regime, test.size)
@@ -299,7 +302,7 @@ def wrong_whole(test: Test, regime: str) -> tuple[support.Call, Any, str] | None
         return None
     options = {"use_cache": False} if case.HAS_CACHE else {}
     what = f"{worst['block']}: error {worst['error']:.3g}, limit {worst['limit']:.3g}, and no block by itself"
-    return support.Call("", (), {**inputs, **options}), subject, what
+    return support.Call("", (), {**inputs, **options}), subject, what, float(worst["ratio"])
 
 
 def wrong_operation(
@@ -315,6 +318,17 @@ def wrong_operation(
     return watch.found
 
 
+def other_call(test: Test, call: support.Call, subject: Any) -> dict[str, Any] | None:
+    """The first call that differs from the oracle's, where every operation is right by itself."""
+
+    def run(model: Any) -> Any:
+        parameter = next(p for p in model.parameters() if p.is_floating_point())
+        return support.run_block(model, call, parameter.device, parameter.dtype)
+
+    models = support.make_oracle(test.dtype, size=test.size), support.make_reference(test.dtype, size=test.size)
+    return calls.first_difference(run, *models, subject, test.dtype)
+
+
 def locate(name: str, out: pathlib.Path, trail: pathlib.Path, stop_at: int = -1) -> dict[str, Any]:
     """The document: block, operation, shapes, error, libraries, and the reproducer's file."""
     import reproduce
@@ -327,11 +341,13 @@ def locate(name: str, out: pathlib.Path, trail: pathlib.Path, stop_at: int = -1)
     first = next((found for found in wrong if found is not None), None)
     if first is None:
         return {**document, "what": "no block exceeds its limit, nor does the whole model"}
-    call, subject, document["what"] = first
+    call, subject, document["what"], document["ratio"] = first
     found = wrong_operation(test, call, subject, trail, stop_at)
     document["block"] = call.block or "the model"
     if found is not None:
         document.update(reproduce.explain(*found, out, run=stop_at < 0))
+    else:
+        document.update(other_call(test, call, subject) or {})
     document["seconds"] = round(time.monotonic() - started, 1)
     return document
 
@@ -378,11 +394,14 @@ def describe(document: dict[str, Any]) -> str:
         lines.append(f"block      {document['block']}")
     if document["operation"]:
         lines.append(f"operation  {document['operation']} in {document['module']}: {document.get('wrong', '')}")
-        lines.append(f"shapes     {document['shapes']}, smallest {document.get('smallest')}")
-        lines += [f"           {line}" for line in document.get("libraries", [])]
-        lines.append(f"reproducer {document.get('file')}")
-    elif document["block"]:
+        if "file" in document:
+            lines.append(f"shapes     {document['shapes']}, smallest {document.get('smallest')}")
+            lines += [f"           {line}" for line in document.get("libraries", [])]
+            lines.append(f"reproducer {document['file']}")
+    elif document["block"] and document.get("ratio", math.inf) <= ROUNDING:
         lines.append("operation  none exceeds its limit by itself: rounding errors add up in this block")
+    elif document["block"]:
+        lines.append("operation  none: each is right by itself, with the arguments and results of the oracle's")
     return "\n".join(lines)
 
 

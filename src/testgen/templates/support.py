@@ -70,10 +70,15 @@ class InDouble(TorchFunctionMode):
         return wide.get(func, func)(*args, **kwargs)  # type: ignore[operator]
 
 
+def number_or_object(value: dict[str, Any]) -> Any:
+    """transformers 5 saves an infinite number as {"__float__": "Infinity"}."""
+    return float(value["__float__"]) if value.keys() == {"__float__"} else value
+
+
 def load_config(size: str = "tiny") -> Any:
     """The configuration tiny.json, true.json or model.json of this folder."""
     path = FOLDER / ("model.json" if size == "full" else f"{size}.json")
-    values = json.loads(path.read_text())
+    values = json.loads(path.read_text(), object_hook=number_or_object)
     return transformers.CONFIG_MAPPING[values["model_type"]].from_dict(values)
 
 
