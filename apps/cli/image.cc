@@ -68,6 +68,9 @@ int run(ImageArguments& o) {
                                     .embeddings = o.embeddings};
   options.preview_decoder = o.preview_decoder;
   options.encoder = !o.init.empty();
+  options.vae = o.vae;
+  options.text_encoders = o.text_encoders;
+  options.tokenizers = o.tokenizers;
   PictureRequest request = picture_request(o);
   std::shared_ptr<Pipeline> pipeline;
   {
@@ -117,7 +120,8 @@ void add_image(Command root) {
   Command command = root.subcommand("image", "Draw pictures from a text with Stable Diffusion");
   const auto o = std::make_shared<ImageArguments>();
   command
-      .option("MODEL,-m,--model", o->model, "A pipeline's folder as diffusers saves it: Stable Diffusion 1, 2 or SDXL")
+      .option("MODEL,-m,--model", o->model,
+              "Stable Diffusion 1, 2 or SDXL: a folder as diffusers saves it, or a single safetensors or GGUF file")
       .required()
       .file(FileUse::kInput);
   command.option("PROMPT,-p,--prompt", o->prompt, "What to draw").takes_text().required();
@@ -176,6 +180,21 @@ void add_image(Command root) {
       .range(0, 64);
   command.option("--embedding", o->embeddings, "A textual inversion, which the prompt calls by name; may be repeated")
       .placeholder("[NAME=]FILE");
+  command.option("--vae", o->vae, "A file or folder whose autoencoder is used in place of the model's")
+      .placeholder("FILE")
+      .file(FileUse::kInput);
+  command
+      .option("--text-encoder", o->text_encoders,
+              "A file or folder whose text encoder is used in place of the model's; twice for SDXL")
+      .placeholder("FILE")
+      .file(FileUse::kInput);
+  command
+      .option(
+          "--tokenizer", o->tokenizers,
+          "Folder with vocab.json and merges.txt, which single files do not have; without it tokenizer/ next to the "
+          "file")
+      .placeholder("FOLDER")
+      .file(FileUse::kInput);
   command.flag("--metadata,!--no-metadata", o->metadata, "Write prompt and settings into the file, as A1111 does");
   command.flag("--mark", o->mark, "Mark the file as made by a model, in the words of IPTC (XMP)");
   command.flag("--preview", o->preview, "Show the picture in the terminal while it is drawn");

@@ -14,9 +14,9 @@ namespace gabbro::cli {
 
 struct ImageArguments {
   CommonOptions common;
-  std::string model, prompt, negative, out, sampler, schedule, preview_decoder, init, like;
+  std::string model, prompt, negative, out, sampler, schedule, preview_decoder, init, like, vae;
   std::optional<std::string> noise, weights;  // none: those of `like`
-  std::vector<std::string> embeddings;
+  std::vector<std::string> embeddings, text_encoders, tokenizers;
   std::optional<uint64_t> seed;
   std::optional<float> eta;
   int64_t width = 0, height = 0, steps = 20, count = 1, clip_skip = 0;

@@ -7,6 +7,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/inspect_picture.h"
+#include "apps/cli/inspect_single_file.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
 #include "apps/cli/source_layers.h"
@@ -27,6 +28,7 @@ struct InspectOptions {
   std::string model;
   bool tensors = false;
   bool check = false;
+  bool explain = false;
 };
 
 constexpr size_t kShownElements = 6;      // of an array in the table
@@ -234,12 +236,18 @@ void add_inspect(Command root) {
   add_model(command, o->model);
   command.flag("--tensors", o->tensors, "List the tensors too");
   command.flag("--check", o->check, "Read all weights, and name the tensors that are damaged");
+  command.flag("--explain", o->explain,
+               "Say what a single file of Stable Diffusion is, and which of its tensors decided");
   add_output_options(command, o->common);
   command.alias("show");
   command.example("gabbro inspect MODEL --tensors");
   command.runs([o] {
     if (is_picture_file(o->model)) {
       inspect_picture(o->model, o->common.json);
+      return 0;
+    }
+    if (o->explain) {
+      explain_single_file(o->model, o->common.json);
       return 0;
     }
     const auto [path, layers] = resolve_with_layers(o->model);

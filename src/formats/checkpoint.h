@@ -79,6 +79,10 @@ class Checkpoint {
   // is what messages call it.
   static Checkpoint of_config(const std::string& name, std::string_view config_json,
                               std::span<const std::pair<std::string, std::vector<int64_t>>> tensors);
+  // A model of another checkpoint's tensors under new names, in transformers' layout. `name` is what messages call it.
+  // Throws bad_input for a name that is there twice, and for a configuration that is not an object.
+  static Checkpoint of_tensors(const Checkpoint& source, const std::string& name, std::string_view config_json,
+                               std::vector<std::pair<std::string, CheckpointTensor>> tensors);
   // From an opened or generated file.
   Checkpoint(gguf::File file);  // NOLINT(google-explicit-constructor): the same model
 

@@ -1,6 +1,5 @@
 #include "src/pictures/pipeline.h"
 
-#include <filesystem>
 
 #include "gabbro/graph/eval.h"
 #include "src/base/error.h"
@@ -10,6 +9,7 @@
 #include "src/pictures/guidance.h"
 #include "src/pictures/picture_tensor.h"
 #include "src/pictures/pipeline_folder.h"
+#include "src/pictures/pipeline_parts.h"
 #include "src/pictures/pipeline_state.h"
 #include "src/pictures/preview.h"
 #include "src/pictures/request_schedule.h"
@@ -23,10 +23,9 @@ constexpr int64_t kMostSide = 16384, kMostSteps = 1000;
 
 // A model of modules from a part's folder.
 template <class M, class... Options>
-std::shared_ptr<M> load_part(const std::string& folder, const std::shared_ptr<Device>& device,
+std::shared_ptr<M> load_part(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
                              const PipelineOptions& options, FilesInUse& files, PipelineFacts& facts, const char* part,
                              const Options&... of_model) {
-  const Checkpoint checkpoint = Checkpoint::open(weights_of(folder));
   llm::WeightOptions weight_options{.check_values = options.check_weights};
   if (options.progress) {
     weight_options.progress = [&options, part](uint64_t done, uint64_t total) {
@@ -67,11 +66,11 @@ void require_texts(const std::string& path, const PromptEncoder& text, const dif
 }
 
 // Reads a part's tensors in f32, whose names may have the prefix.
-WeightReader reader_of(const std::string& weights, const std::string& prefix) {
-  return [weights, prefix](const std::string& name) {
-    const Checkpoint checkpoint = Checkpoint::open(weights);
+WeightReader reader_of(const Checkpoint& checkpoint, const std::string& prefix) {
+  return [checkpoint, prefix](const std::string& name) {
     const bool prefixed = !prefix.empty() && checkpoint.tensor(prefix + name) != nullptr;
     const CheckpointTensor& tensor = checkpoint.require_tensor(prefixed ? prefix + name : name);
+    tensor.prepare();
     std::vector<float> values(static_cast<size_t>(tensor.elements()));
     dequantize_row(tensor.dtype(), tensor.data.data(), values.data(), tensor.elements());
     return values;
@@ -85,49 +84,48 @@ Pipeline::~Pipeline() = default;
 const PipelineFacts& Pipeline::facts() const { return state_->facts; }
 
 std::shared_ptr<Pipeline> Pipeline::load(const std::string& path, const PipelineOptions& options) {
-  const PipelineFolder folder = read_pipeline_folder(path);
+  const PipelineParts parts = open_pipeline(
+      path, {.autoencoder = options.vae, .text_encoders = options.text_encoders, .tokenizers = options.tokenizers});
   auto state = std::make_unique<State>();
   State& s = *state;
-  s.scheduler_name = folder.scheduler + "/scheduler_config.json";
-  s.scheduler = read_config(folder.scheduler, "scheduler_config.json");
+  s.scheduler_name = parts.scheduler_name;
+  s.scheduler = parts.scheduler;
   const SchedulerConfig scheduler = read_scheduler_config(JsonNode(s.scheduler, s.scheduler_name));
-  const auto config_of = [](const std::string& part, const auto& read) {
-    const Json document = read_config(part, "config.json");
-    return read(JsonNode(document, part + "/config.json"));
-  };
-  const diffusion::UNetConfig unet = config_of(folder.unet, diffusion::read_unet_config);
-  const diffusion::AutoencoderConfig autoencoder = config_of(folder.vae, diffusion::read_autoencoder_config);
+  const diffusion::UNetConfig unet = diffusion::read_unet_config(JsonNode(parts.unet.config, parts.unet.config_name));
+  const diffusion::AutoencoderConfig autoencoder =
+      diffusion::read_autoencoder_config(JsonNode(parts.autoencoder.config, parts.autoencoder.config_name));
   if (unet.in_channels != autoencoder.latent_channels || unet.out_channels != autoencoder.latent_channels) {
     throw bad_input("{}: the U-Net takes {} channels and gives {}, the autoencoder's latents have {}", path,
                     unet.in_channels, unet.out_channels, autoencoder.latent_channels);
   }
   s.device = open_device(options.device, {.threads = options.threads});
-  s.text = std::make_unique<PromptEncoder>(folder, s.device, options.check_weights, options.embeddings);
+  s.text = std::make_unique<PromptEncoder>(parts, s.device, options.check_weights, options.embeddings);
   require_texts(path, *s.text, unet);
-  s.unet = load_part<diffusion::UNet>(folder.unet, s.device, options, s.files, s.facts, "U-Net", unet);
-  s.autoencoder = load_part<Autoencoder>(folder.vae, s.device, options, s.files, s.facts, "autoencoder", autoencoder,
-                                         options.encoder);
+  s.unet = load_part<diffusion::UNet>(parts.unet.checkpoint, s.device, options, s.files, s.facts, "U-Net", unet);
+  s.autoencoder = load_part<Autoencoder>(parts.autoencoder.checkpoint, s.device, options, s.files, s.facts,
+                                         "autoencoder", autoencoder, options.encoder);
   s.has_encoder = options.encoder;
   if (!options.preview_decoder.empty()) {
-    const diffusion::TinyDecoderConfig tiny = config_of(options.preview_decoder, diffusion::read_tiny_decoder_config);
+    const Json config = read_config(options.preview_decoder, "config.json");
+    const diffusion::TinyDecoderConfig tiny =
+        diffusion::read_tiny_decoder_config(JsonNode(config, options.preview_decoder + "/config.json"));
     if (tiny.latent_channels != autoencoder.latent_channels) {
       throw bad_input("{}: decodes latents of {} channels, the pipeline's have {}", options.preview_decoder,
                       tiny.latent_channels, autoencoder.latent_channels);
     }
-    s.tiny_decoder = load_part<diffusion::TinyDecoder>(options.preview_decoder, s.device, options, s.files, s.facts,
-                                                       "preview decoder", tiny);
+    s.tiny_decoder = load_part<diffusion::TinyDecoder>(Checkpoint::open(weights_of(options.preview_decoder)), s.device,
+                                                       options, s.files, s.facts, "preview decoder", tiny);
   }
   std::vector<AdaptedText> texts;
-  for (size_t i = 0; i < folder.text_encoders.size(); ++i)
-    texts.push_back({&s.text->encoder(i), reader_of(folder.text_encoders[i].encoder, "text_model.")});
+  for (size_t i = 0; i < parts.text_encoders.size(); ++i)
+    texts.push_back({&s.text->encoder(i), reader_of(parts.text_encoders[i].checkpoint, "text_model.")});
   s.adapters = std::make_unique<Adapters>(AdaptedModel{.device = s.device,
                                                        .unet = s.unet,
                                                        .resnets = unet.levels.front().resnets,
                                                        .texts = std::move(texts),
-                                                       .unet_weight = reader_of(weights_of(folder.unet), "")});
-  const std::filesystem::path canonical = std::filesystem::weakly_canonical(path);
-  s.facts.name = canonical.filename().string();
-  s.facts.class_name = folder.class_name;
+                                                       .unet_weight = reader_of(parts.unet.checkpoint, "")});
+  s.facts.name = parts.name;
+  s.facts.class_name = parts.class_name;
   s.facts.device_id = s.device->facts().id;
   s.facts.device_name = s.device->facts().name;
   if (scheduler.sampler != nullptr) s.facts.sampler = scheduler.sampler->name;

@@ -11,12 +11,15 @@
 namespace gabbro::pictures {
 
 struct PipelineOptions {
-  std::string device = "auto";            // as open_device() takes it
-  int threads = 0;                        // of a CPU device; 0: one per physical core
-  bool check_weights = true;              // refuse values that are not numbers
-  bool encoder = false;                   // also what encodes pictures, for requests that begin with one
-  std::string preview_decoder{};          // a folder of TAESD; empty: previews are a linear map of latents
-  std::vector<std::string> embeddings{};  // files of textual inversion, [NAME=]FILE
+  std::string device = "auto";               // as open_device() takes it
+  int threads = 0;                           // of a CPU device; 0: one per physical core
+  bool check_weights = true;                 // refuse values that are not numbers
+  bool encoder = false;                      // also what encodes pictures, for requests that begin with one
+  std::string preview_decoder{};             // a folder of TAESD; empty: previews are a linear map of latents
+  std::string vae{};                         // a folder or file in place of the pipeline's autoencoder
+  std::vector<std::string> text_encoders{};  // likewise; two for SDXL
+  std::vector<std::string> tokenizers{};     // folders in place of the pipeline's; one may be for both encoders
+  std::vector<std::string> embeddings{};     // files of textual inversion, [NAME=]FILE
   std::function<void(const std::string& part, double done)> progress{};  // while weights are loaded
 };
 
@@ -31,8 +34,9 @@ struct PipelineFacts {
 
 class Pipeline {
  public:
-  // Throws bad_input that names the file and what is wrong there; kNoDevice.
-  static std::shared_ptr<Pipeline> load(const std::string& folder, const PipelineOptions& options);
+  // `model`: a folder, a single file, or the name of a pipeline that comes with the program. Throws bad_input that
+  // names the file and what is wrong there; kNoDevice.
+  static std::shared_ptr<Pipeline> load(const std::string& model, const PipelineOptions& options);
   ~Pipeline();
 
   const PipelineFacts& facts() const;

@@ -26,12 +26,12 @@ std::vector<float> joined_rows(const std::vector<float>& a, size_t a_width, cons
 
 }  // namespace
 
-PromptEncoder::PromptEncoder(const PipelineFolder& folder, const std::shared_ptr<Device>& device, bool check_values,
+PromptEncoder::PromptEncoder(const PipelineParts& parts, const std::shared_ptr<Device>& device, bool check_values,
                              const std::vector<std::string>& embeddings)
-    : zeros_for_empty_(folder.zeros_for_empty) {
-  const TextLayer layer = folder.text_encoders.size() > 1 ? TextLayer::kPenultimate : TextLayer::kLast;
-  for (const auto& [encoder, tokenizer] : folder.text_encoders)
-    encoders_.push_back(std::make_unique<TextStates>(encoder, tokenizer, device, check_values, layer));
+    : zeros_for_empty_(parts.zeros_for_empty) {
+  const TextLayer layer = parts.text_encoders.size() > 1 ? TextLayer::kPenultimate : TextLayer::kLast;
+  for (const TextPart& part : parts.text_encoders)
+    encoders_.push_back(std::make_unique<TextStates>(part, device, check_values, layer));
   for (size_t i = 0; i < encoders_.size(); ++i) {
     embeddings_.push_back(read_embeddings(embeddings, encoders_[i]->width(), i == 0 ? "clip_l" : "clip_g"));
     const auto context = [](const TextStates& states) {
@@ -39,12 +39,13 @@ PromptEncoder::PromptEncoder(const PipelineFolder& folder, const std::shared_ptr
       return states.prompt_tokenizer(kNone).context;
     };
     if (context(*encoders_[i]) != context(*encoders_[0]))
-      throw bad_input("{}: its context has another length than {}", folder.text_encoders[i].encoder,
-                      folder.text_encoders[0].encoder);
-    if (encoders_[i]->most_skipped() < 0) throw bad_input("{}: has too few layers", folder.text_encoders[i].encoder);
+      throw bad_input("{}: its context has another length than {}", parts.text_encoders[i].checkpoint.path(),
+                      parts.text_encoders[0].checkpoint.path());
+    if (encoders_[i]->most_skipped() < 0)
+      throw bad_input("{}: has too few layers", parts.text_encoders[i].checkpoint.path());
   }
   if (encoders_.size() > 1 && pooled_width() == 0)
-    throw bad_input("{}: has no text_projection", folder.text_encoders.back().encoder);
+    throw bad_input("{}: has no text_projection", parts.text_encoders.back().checkpoint.path());
 }
 
 int64_t PromptEncoder::width() const {

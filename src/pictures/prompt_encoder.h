@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/pictures/pipeline_folder.h"
+#include "src/pictures/pipeline_parts.h"
 #include "src/pictures/text_states.h"
 
 namespace gabbro::pictures {
@@ -31,7 +31,7 @@ class PromptEncoder {
  public:
   // `embeddings`: files of textual inversion, [NAME=]FILE. Throws bad_input that names the file and what is wrong
   // there.
-  PromptEncoder(const PipelineFolder& folder, const std::shared_ptr<Device>& device, bool check_values,
+  PromptEncoder(const PipelineParts& parts, const std::shared_ptr<Device>& device, bool check_values,
                 const std::vector<std::string>& embeddings);
 
   const TextStates& encoder(size_t index) const { return *encoders_[index]; }

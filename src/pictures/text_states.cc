@@ -91,9 +91,14 @@ bool has_weights(const PromptChunk& chunk) {
 
 TextStates::TextStates(const std::string& encoder_folder, const std::string& tokenizer_folder,
                        const std::shared_ptr<Device>& device, bool check_values, TextLayer layer)
+    : TextStates({.checkpoint = Checkpoint::open(encoder_folder), .tokenizer = tokenizer_folder}, device, check_values,
+                 layer) {}
+
+TextStates::TextStates(const TextPart& part, const std::shared_ptr<Device>& device, bool check_values, TextLayer layer)
     : device_(device), layer_(layer) {
+  const Checkpoint& checkpoint = part.checkpoint;
+  const std::string &tokenizer_folder = part.tokenizer, &encoder_folder = checkpoint.path();
   tokenizer_ = read_clip_tokenizer(tokenizer_folder);
-  const Checkpoint checkpoint = Checkpoint::open(encoder_folder);
   encoder_ = encoder::load_encoder(checkpoint, device, {.check_values = check_values});
   checkpoint.require_unchanged();
   files_.add(checkpoint.files());
@@ -107,7 +112,7 @@ TextStates::TextStates(const std::string& encoder_folder, const std::string& tok
   end_ = tokenizer_->find("<|endoftext|>");
   if (begin_ == text::kNoToken || end_ == text::kNoToken)
     throw bad_input("{}: has no tokens <|startoftext|> and <|endoftext|>", tokenizer_folder);
-  const std::string padding = special_text(tokenizer_folder, "pad_token");
+  const std::string padding = part.padding.empty() ? padding_token(tokenizer_folder) : part.padding;
   padding_ = padding.empty() ? end_ : tokenizer_->find(padding);
   if (padding_ == text::kNoToken)
     throw bad_input("{}: pad_token: the vocabulary has no token '{}'", tokenizer_folder, padding);
@@ -127,6 +132,8 @@ nn::Linear* TextStates::find_linear(const std::string& path) const {
   }
   return nullptr;
 }
+
+std::string padding_token(const std::string& tokenizer_folder) { return special_text(tokenizer_folder, "pad_token"); }
 
 PromptTokenizer TextStates::prompt_tokenizer(const Embeddings& embeddings) const {
   return {.tokenizer = *tokenizer_,

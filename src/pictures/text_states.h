@@ -8,6 +8,7 @@
 
 #include "src/base/mapped_file.h"
 #include "src/models/encoder/encoder.h"
+#include "src/pictures/pipeline_parts.h"
 #include "src/pictures/prompts/prompt_tokens.h"
 
 namespace gabbro::pictures {
@@ -22,6 +23,7 @@ class TextStates {
   // Folders: text_encoder/ and tokenizer/. Throws bad_input that names the file and what is wrong there.
   TextStates(const std::string& encoder_folder, const std::string& tokenizer_folder,
              const std::shared_ptr<Device>& device, bool check_values, TextLayer layer = TextLayer::kLast);
+  TextStates(const TextPart& part, const std::shared_ptr<Device>& device, bool check_values, TextLayer layer);
 
   int64_t width() const { return encoder_->config().shape.embedding; }
   int64_t pooled_width() const { return encoder_->config().projection; }  // 0: pooled states have no projection
@@ -49,5 +51,8 @@ class TextStates {
   int32_t begin_ = 0, end_ = 0, padding_ = 0;
   TextLayer layer_ = TextLayer::kLast;
 };
+
+// The text of the token that a tokenizer's folder pads with; "" where its files do not name it.
+std::string padding_token(const std::string& tokenizer_folder);
 
 }  // namespace gabbro::pictures

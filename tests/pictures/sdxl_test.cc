@@ -4,6 +4,7 @@
 #include "gabbro/error.h"
 #include "src/models/diffusion/unet.h"
 #include "src/pictures/pipeline.h"
+#include "src/pictures/pipeline_folder.h"
 #include "src/pictures/prompt_encoder.h"
 #include "tests/pictures/expected_tensors.h"
 #include "tests/pictures/pipeline_copy.h"
@@ -34,7 +35,7 @@ TEST(TextStates, equal_those_of_both_encoders_of_sdxl) {
     for (const PromptToken& token : tokens.chunks[0]) ids.push_back(token.id);
     EXPECT_EQ(ids, expected.integers(i == 0 ? "text.ids" : "text_2.ids"));
   }
-  const PromptEncoder encoder(folder, test_device(), true, {});
+  const PromptEncoder encoder(open_pipeline(picture_folder("sdxl")), test_device(), true, {});
   EXPECT_EQ(encoder.width(), 20);
   EXPECT_EQ(encoder.pooled_width(), 10);
   EXPECT_EQ(encoder.most_skipped(), 1);
@@ -50,7 +51,7 @@ TEST(TextStates, equal_those_of_both_encoders_of_sdxl) {
 }
 
 TEST(PromptEncoder, takes_zeros_for_an_empty_negative_prompt) {
-  const PromptEncoder encoder(read_pipeline_folder(picture_folder("sdxl")), test_device(), true, {});
+  const PromptEncoder encoder(open_pipeline(picture_folder("sdxl")), test_device(), true, {});
   std::vector<std::string> notes;
   PromptPair pair{.prompt = kXlPrompt};
   const EncodedPrompts zeros = encoder.encode(pair, notes);

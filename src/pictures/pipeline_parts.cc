@@ -1,0 +1,54 @@
+#include "src/pictures/pipeline_parts.h"
+
+#include <filesystem>
+
+#include "src/base/error.h"
+#include "src/pictures/pipeline_folder.h"
+#include "src/pictures/single_file/single_file.h"
+
+namespace gabbro::pictures {
+namespace {
+
+namespace fs = std::filesystem;
+
+PipelinePart folder_part(const std::string& folder) {
+  return {.checkpoint = Checkpoint::open(weights_of(folder)),
+          .config = read_config(folder, "config.json"),
+          .config_name = folder + "/config.json"};
+}
+
+PipelineParts open_folder(const std::string& model) {
+  const PipelineFolder folder = read_pipeline_folder(model);
+  PipelineParts parts{.path = folder.path,
+                      .name = fs::weakly_canonical(folder.path).filename().string(),
+                      .class_name = folder.class_name,
+                      .unet = folder_part(folder.unet),
+                      .autoencoder = folder_part(folder.vae),
+                      .text_encoders = {},
+                      .scheduler = read_config(folder.scheduler, "scheduler_config.json"),
+                      .scheduler_name = folder.scheduler + "/scheduler_config.json",
+                      .zeros_for_empty = folder.zeros_for_empty};
+  for (const auto& [encoder, tokenizer] : folder.text_encoders)
+    parts.text_encoders.push_back({.checkpoint = Checkpoint::open(encoder), .tokenizer = tokenizer});
+  return parts;
+}
+
+}  // namespace
+
+bool is_single_file(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return false;
+  for (const char* ending : {".safetensors", ".gguf", ".ckpt", ".pt", ".pth", ".bin"}) {
+    if (path.ends_with(ending)) return true;
+  }
+  return false;
+}
+
+PipelineParts open_pipeline(const std::string& model, const GivenParts& given) {
+  if (is_single_file(model)) return open_single_file(model, given);
+  PipelineParts parts = open_folder(model);
+  replace_parts(parts, given);
+  return parts;
+}
+
+}  // namespace gabbro::pictures

@@ -1,0 +1,30 @@
+// A model of pictures in one file, as A1111 and ComfyUI have it, as the parts of a pipeline.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/pictures/pipeline_parts.h"
+#include "src/pictures/single_file/signature.h"
+
+namespace gabbro::pictures {
+
+// The field of a file's metadata where `convert` stores the configurations that shapes do not tell: JSON with
+// "class_name", "unet", "vae", "text_encoder", "text_encoder_2" and "scheduler".
+inline constexpr const char* kPipelineField = "gabbro.pipeline";
+
+// Throws bad_input that names the file; for a part that is missing the hint is the option that gives it.
+PipelineParts open_single_file(const std::string& path, const GivenParts& given);
+
+// What a single file is and why, a line each. Throws bad_input for what is not recognized.
+struct ExplainedFile {
+  std::string title;
+  std::vector<std::string> reasons;
+  std::vector<std::string> missing;  // parts, each with the option for it
+};
+ExplainedFile explain_single_file(const std::string& path);
+
+// Puts given parts in place of those of a pipeline. Throws bad_input that names the option.
+void replace_parts(PipelineParts& parts, const GivenParts& given);
+
+}  // namespace gabbro::pictures
