@@ -45,17 +45,14 @@ class AdaptedModels : public testing::Test {
     llm::CheckpointWeights source(checkpoint, {}, test_device(), {});
     const nn::Factory make{.device = test_device(), .weights = std::make_shared<llm::SourcedModuleWeights>(source)};
     unet_ = std::make_shared<diffusion::UNet>(make, diffusion::read_unet_config(JsonNode(config, "config.json")));
+    const std::string text_weights = folder + "/text_encoder/model.safetensors";
     text_ = std::make_unique<TextStates>(folder + "/text_encoder", folder + "/tokenizer", test_device(), true);
-    adapters_ = std::make_unique<Adapters>(
-        AdaptedModel{.device = test_device(),
-                     .unet = unet_,
-                     .resnets = 1,
-                     .text = text_.get(),
-                     .unet_weight = [weights](const std::string& name) { return read_values(weights, name); },
-                     .text_weight =
-                         [folder](const std::string& name) {
-                           return read_values(folder + "/text_encoder/model.safetensors", name);
-                         }});
+    adapters_ = std::make_unique<Adapters>(AdaptedModel{
+        .device = test_device(),
+        .unet = unet_,
+        .resnets = 1,
+        .texts = {{text_.get(), [text_weights](const std::string& name) { return read_values(text_weights, name); }}},
+        .unet_weight = [weights](const std::string& name) { return read_values(weights, name); }});
   }
 
   std::vector<float> run(const std::vector<LoraStrength>& loras) {
