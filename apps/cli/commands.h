@@ -35,11 +35,15 @@ void add_serve(Command root);
 void add_image(Command root);
 void add_completion(Command root);
 void add_man(Command root);
+void add_report_part(Command root);  // hidden: one part of `doctor --report`
 
 // In the order of help.
 inline constexpr void (*kCommands[])(Command) = {
     add_run,    add_pull,   add_list,       add_remove,  add_inspect, add_tokenize,   add_template, add_embed,
     add_rerank, add_logits, add_perplexity, add_convert, add_imatrix, add_bench,      add_testgen,  add_tune,
-    add_fit,    add_serve,  add_image,      add_devices, add_doctor,  add_completion, add_man};
+    add_fit,    add_serve,  add_image,      add_devices, add_doctor,  add_completion, add_man,      add_report_part};
+
+// Commands of the program that answers the question of ./quickstart before the others are built.
+inline constexpr void (*kFirstCommands[])(Command) = {add_run, add_devices};
 
 }  // namespace gabbro::cli

@@ -10,7 +10,6 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/interrupt.h"
-#include "apps/cli/report_command.h"
 #include "apps/cli/terminal.h"
 #include "gabbro/file_faults.h"
 #include "src/backend/device_reports.h"
@@ -31,8 +30,11 @@ int fail(const Error& error) {
 
 int run_program(int argc, char** argv) {
   CommandLine command_line("gabbro", GABBRO_VERSION, "Runs AI models on AMD GPUs, NVIDIA GPUs and CPUs.");
+#ifdef GABBRO_FIRST_PROGRAM
+  for (const auto add : kFirstCommands) add(command_line.root());
+#else
   for (const auto add : kCommands) add(command_line.root());
-  add_report_part(command_line.root());
+#endif
   return command_line.run(argc, argv);
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <system_error>
 
+#include "apps/cli/commands.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"

@@ -1,9 +1,8 @@
-// `doctor --report` and `doctor --show`, and the hidden command that runs one part of a report.
+// `doctor --report` and `doctor --show`.
 #pragma once
 
 #include <string>
 
-#include "apps/cli/command_line.h"
 #include "src/report/part.h"
 
 namespace gabbro::cli {
@@ -19,7 +18,5 @@ struct ReportRequest {
 int make_card_report(const ReportRequest& request);
 // Prints every file of an archive.
 int show_card_report(const std::string& path);
-
-void add_report_part(Command root);
 
 }  // namespace gabbro::cli
