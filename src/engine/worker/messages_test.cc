@@ -163,7 +163,7 @@ std::string refusal(std::string_view bytes) {
 TEST(Messages, HeadersAreChecked) {
   std::string bytes = encode(Cancel{1});
   bytes[4] = 9;
-  EXPECT_EQ(refusal(bytes), "a message is of version 9, expected 3");
+  EXPECT_EQ(refusal(bytes), "a message is of version 9, expected 4");
   bytes = encode(Cancel{1});
   bytes[6] = 99;
   EXPECT_EQ(refusal(bytes), "message 99 is not known");

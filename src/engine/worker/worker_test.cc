@@ -84,7 +84,7 @@ TEST_F(WorkerTest, ProcessesThatDoNotServeSaySo) {
   EXPECT_EQ(load_error(*start("kill -ABRT $$")),
             "loading model.gguf: the engine's process ended with signal 6 (Aborted)");
   EXPECT_EQ(load_error(*start("echo what is this >&3; exec sleep 30")),
-            "loading model.gguf: the engine's process cannot be understood: a message is of version 26912, expected 3");
+            "loading model.gguf: the engine's process cannot be understood: a message is of version 26912, expected 4");
   write("refused", {LoadFailed{{ErrorCode::kBadInput, "model.gguf: is damaged", ""}}});
   EXPECT_EQ(load_error(*start("say refused; exec sleep 30")), "model.gguf: is damaged");
   write("wrong", {Cancel{1}});
