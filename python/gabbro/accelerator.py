@@ -1,4 +1,4 @@
-"""The machine's GPU under PyTorch's names, whoever made it: as `gabbro.cuda`, and a `Device` says which it is.
+"""The machine's GPU under PyTorch's names, of AMD or NVIDIA: as `gabbro.cuda`. A `Device` says which it is.
 
 >>> isinstance(gb.accelerator.is_available(), bool)
 True

@@ -160,3 +160,15 @@ def test_checkpoints_take_most_of_the_memory_of_24_layers_away(layer_of):
     assert loss == pytest.approx(expected_loss, rel=1e-5)
     np.testing.assert_allclose(gradient, expected_gradient, rtol=1e-3, atol=1e-6)
     assert recomputed <= 0.4 * stored
+
+
+def test_a_gradient_that_is_looked_at_is_not_dropped():
+    gb.synchronize()
+    weight = gb.nn.Parameter(gb.rand(256, 256))
+    gb.matmul(weight, weight).sum().backward()
+    pending = gb._core._pending_work()
+    for _ in range(3):
+        assert weight.grad is not None
+    assert gb._core._pending_work() == pending  # the objects go away, the gradient stays
+    gb.synchronize()
+    assert "0 launches" in gb.explain(lambda: weight.grad)
