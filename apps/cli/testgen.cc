@@ -66,7 +66,7 @@ Written write_packs(const TestgenOptions& o, testgen::PackOptions options, const
     }
     written.document["types"].push_back(describe(pack, folder));
     written.lines += fmt::format("{}: {}, {} checks, {}\n", pack.type, pack.model_class, pack.checks.size(), folder);
-    if (!o.verify) {
+    if (!o.verify && by_name) {
       for (const std::string& note : pack.notes) report("note", note);
     }
   }

@@ -12,9 +12,10 @@
 namespace gabbro::testgen {
 namespace {
 
-constexpr const char* kPlainFiles[] = {"caches.py",     "calls.py",   "choices.py", "conftest.py",   "forms.py",
-                                       "generation.py", "helpers.py", "known.py",   "locate.py",     "losses.py",
-                                       "reproduce.py",  "saving.py",  "support.py", "pyproject.toml"};
+constexpr const char* kPlainFiles[] = {"caches.py",     "calls.py",      "choices.py",   "conftest.py", "forms.py",
+                                       "generation.py", "helpers.py",    "known.py",     "locate.py",   "losses.py",
+                                       "plugin.py",     "recorded.py",   "reproduce.py", "saving.py",   "support.py",
+                                       "versions.py",   "pyproject.toml"};
 constexpr const char* kTestFiles[] = {"test_detect.py", "test_probe.py",    "test_layers.py",   "test_properties.py",
                                       "test_forms.py",  "test_generate.py", "test_training.py", "test_memory.py",
                                       "test_speed.py",  "test_devices.py",  "test_parity.py"};
@@ -154,6 +155,7 @@ Json values_of(const Pack& pack, const ModelChoice& model, const PackOptions& op
                  {"has_cache", model.signature.takes("use_cache")},
                  {"endpoint_tasks", endpoint_tasks(pack.task)},
                  {"notes", pack.notes},
+                 {"versions", checks_document().at("versions")},
                  {"transformers", TypeTable::get().version()}};
   for (const Json& check : checks_document().at("checks")) {
     if (contains(pack.checks, check.at("id"))) values["checks"].push_back(check);
@@ -187,6 +189,20 @@ void add_configs(Pack& pack, const Source& source, const PackOptions& options) {
     pack.files[name + ".json"] = json_text(shrunk.config);
     Json changes = shrunk.changes;
     pack.files[name + ".changes.json"] = json_text(changes);
+  }
+}
+
+// Adds the row of data/recorded.json, which is about the default configuration, the default seed and one class.
+void add_recorded(Pack& pack, const Source& source, const PackOptions& options) {
+  static const Json document = Json::parse(embedded_file("data/recorded.json"));
+  const auto row = document.find(pack.type);
+  const bool is_of_pack =
+      row != document.end() && source.is_default && options.seed == 0 && row->at("task") == pack.task;
+  if (is_of_pack) {
+    pack.files["recorded.json"] = row->dump() + "\n";
+  } else if (contains(pack.checks, "recorded")) {
+    pack.notes.push_back(
+        "no recorded values for this configuration: a formula that is wrong on the CPU too goes unseen");
   }
 }
 
@@ -227,6 +243,7 @@ Pack make_pack(const Source& source, const PackOptions& options) {
   pack.recipe = recipe.title;
   pack.checks = choose_checks(options, model, recipe, source.config);
   note_checks_left_out(source, options, pack);
+  add_recorded(pack, source, options);
   const Json values = values_of(pack, model, options);
   add_configs(pack, source, options);
   for (const char* name : kPlainFiles) pack.files[name] = embedded_file(std::string("templates/") + name);

@@ -44,6 +44,7 @@ constexpr Import kImports[] = {
     {"import losses", "losses."},
     {"import machine", "machine."},
     {"import operations", "operations."},
+    {"import recorded", "recorded."},
     {"import saving", "saving."},
     {"import support", "support."},
     {"from choices import Again", "Again("},

@@ -4,6 +4,7 @@ import json
 import re
 import sys
 import time
+import zlib
 
 import support
 from support import SANITIZED, TestCase, gabbro
@@ -11,6 +12,7 @@ from support import SANITIZED, TestCase, gabbro
 TREES = support.TREES
 # Forbidden in generated files: replacements for a missing device, hidden errors, names of models on the hub.
 FORBIDDEN = re.compile(r"\bmock|except:|except Exception|hasattr\(torch\.version|bert-base|meta-llama|huggingface\.co/[a-z]", re.I)
+LEAST_RECORDED = 75  # rows of recorded.json that are of a type's default class
 HOSTILE = {"model_type": "llama\"\n'''import os", "architectures": ["X'''"]}
 
 
@@ -48,11 +50,31 @@ class Packs(TestCase):
         self.assertGreaterEqual(len(made), 550)
         for row in skipped:
             self.assertNotIn("\n", row["reason"])
+        self.check_recorded(made)
         folders = sorted((self.folder / "all").iterdir())
         texts = [path.read_text() for folder in folders[::50] for path in folder.glob("*.py")]
         for text in texts + [(folder / "inputs.py").read_text() for folder in folders]:
             self.assertLessEqual(longest_function(text), 40, text[:80])
             self.assertNotRegex(text, FORBIDDEN)
+
+    def check_recorded(self, made):
+        """Recorded values are of the configuration that the pack has; another one would skip them without a word."""
+        rows = 0
+        for row in made:
+            recorded = self.folder / "all" / row["type"] / "recorded.json"
+            if recorded.exists():
+                rows += 1
+                self.assertLessEqual(recorded.stat().st_size, 20 << 10, row["type"])
+                tiny = (self.folder / "all" / row["type"] / "tiny.json").read_bytes()
+                self.assertEqual(json.loads(recorded.read_text())["config"], zlib.crc32(tiny), row["type"])
+        self.assertGreaterEqual(rows, LEAST_RECORDED)
+
+    def test_recorded_values_are_of_defaults(self):
+        self.assertIn("recorded.json", self.pack("llama"))
+        self.assertNotIn("recorded.json", self.pack("llama", "--seed", "1", name="seed"))
+        result = self.succeeds("testgen", "llama", "--task", "token-classification", "-o", self.folder / "other")
+        self.assertIn("no recorded values", result.err.decode())
+        self.assertIn("no recorded values", (self.folder / "other" / "README.md").read_text())
 
     def test_configurations_of_files_folders_and_lists(self):
         config = {"model_type": "llama", "architectures": ["LlamaForSequenceClassification"], "hidden_size": 256,

@@ -209,6 +209,14 @@ def refusal(dtype: torch.dtype, size: str = "tiny") -> str:
     return ""
 
 
+def require_model(size: str = "tiny") -> None:
+    """Builds the model and runs it in f64 on the CPU; raises what its library raises."""
+    from inputs import make_inputs
+
+    oracle = make_oracle(size=size)
+    run(oracle, make_inputs(oracle))
+
+
 def make_subject(
     device: str, dtype: torch.dtype, regime: str = "lively", size: str = "tiny", attention: str | None = None
 ) -> Any:

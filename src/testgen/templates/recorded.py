@@ -1,0 +1,124 @@
+"""Values that a named version of transformers gave (recorded.json), compared with the oracle of the version under test.
+
+The oracle and the device run the same code: a wrong formula is wrong in both. Recorded values show it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+import case
+import forms
+import support
+
+FILE = support.FOLDER / "recorded.json"
+DIGITS = 2e-6  # of a block's norm: values have eight digits, and a norm's epsilon of 1e-5 for 1e-6 changes 4e-6
+REGIMES = ("lively", "faint")
+MANY = 50  # seeds: from here on the largest error of a correct implementation is known well
+MARGINS = (2.0, 4.0)  # of a ceiling over the largest error: with many seeds, and with few
+NONE = "no values are recorded for this configuration: a formula that is wrong on the CPU too goes unseen"
+
+
+def load() -> dict[str, Any]:
+    """The row of this model; empty if none is recorded."""
+    return dict(json.loads(FILE.read_text())) if FILE.is_file() else {}
+
+
+def checksum() -> int:
+    """CRC-32 of tiny.json. Values of another configuration are other values."""
+    return zlib.crc32((support.FOLDER / "tiny.json").read_bytes())
+
+
+def sketch(x: torch.Tensor) -> list[float]:
+    """Three numbers that depend on every element: the norm, and two sums with weights of incommensurable periods."""
+    values = support.opened(x).flatten()
+    values = torch.where(values.isfinite(), values, torch.zeros_like(values))
+    indices = torch.arange(values.numel(), dtype=torch.float64)
+    scale = math.sqrt(max(1, values.numel()))
+    sums = [float((values * (indices * step + 0.5).cos()).sum()) / scale for step in (0.7390851, 1.6180340)]
+    return [float(values.norm()), *sums]
+
+
+def rounded(numbers: list[float]) -> list[float]:
+    return [float(f"{number:.8g}") for number in numbers]
+
+
+def values_of(oracle: Any, inputs: dict[str, Any]) -> dict[str, list[float]]:
+    """sketch() of the first result of each block, in the order of their calls, and of each output."""
+    outputs: dict[str, torch.Tensor] = {}
+
+    def compute(model: Any) -> torch.Tensor:
+        outputs.update(support.outputs(model, inputs))
+        return next(iter(outputs.values()))
+
+    rows = {name: rounded(sketch(x)) for name, x in forms.block_results(oracle, compute).items()}
+    return {**rows, **{f"output {name}": rounded(sketch(x)) for name, x in outputs.items()}}
+
+
+def constants() -> list[float]:
+    """sketch() of the parameters that keep their initial values: constants of state-space models and the like."""
+    one, other = (dict(support.set_weights(support.build_model(), seed=seed).named_parameters()) for seed in (0, 1))
+    kept = [x.detach().flatten().double() for name, x in sorted(one.items()) if torch.equal(x, other[name])]
+    return rounded(sketch(torch.cat(kept))) if kept else []
+
+
+def difference(found: list[float], expected: list[float]) -> float:
+    """The largest difference, in units of the expected norm."""
+    size = max(expected[0], 1e-30)
+    return max(abs(a - b) for a, b in zip(found, expected, strict=True)) / size
+
+
+def row_or_skip() -> dict[str, Any]:
+    """The row of this configuration and these initial constants; a skip that says why there is none."""
+    row = load()
+    if not row:
+        pytest.skip(NONE)
+    if row["config"] != checksum():
+        pytest.skip("values are recorded for another tiny.json")
+    found = constants()
+    if len(found) != len(row["constants"]) or (found and difference(found, row["constants"]) > DIGITS):
+        pytest.skip(f"transformers {transformers.__version__} initializes constants of this model in another way")
+    return row
+
+
+def check(regime: str, make_inputs: Any) -> None:
+    """Asserts that the oracle gives what is recorded; the message names the first block that does not."""
+    row = row_or_skip()
+    oracle = support.make_oracle(regime=regime)
+    found = values_of(oracle, make_inputs(oracle))
+    by = f"transformers {row['transformers']}"
+    for name, expected in row["values"][regime].items():
+        assert name in found, f"{case.MODEL_CLASS} has no {name}, which {by} has"
+        off = difference(found[name], expected)
+        assert off <= DIGITS, (
+            f"{case.MODEL_CLASS} first wrong block: {name}, in f64 on the CPU: {off:.3g} of its norm from what {by} gave "
+            f"(norm {found[name][0]:.8g}, recorded {expected[0]:.8g}): a formula, a field of the configuration or the "
+            f"name of a weight is another one in transformers {transformers.__version__}"
+        )
+
+
+def ceiling(row: dict[str, Any], block: str, dtype: torch.dtype) -> float:
+    """The largest error of a correct implementation in a block, with a margin; infinite if none is recorded."""
+    largest = row["errors"].get(block, {}).get(support.NAMES[dtype])
+    margin = MARGINS[0] if row["seeds"] >= MANY else MARGINS[1]
+    return math.inf if largest is None else max(margin * float(largest), 4 * support.UNIT[dtype])
+
+
+def require_below_ceiling(entry: dict[str, Any], block: str, dtype: torch.dtype) -> None:
+    """Asserts that a block's error is at most its ceiling, even if the CPU's error in this data type is as large."""
+    row = load()
+    if not row or row["config"] != checksum():
+        return
+    most = ceiling(row, block, dtype)
+    assert entry["error"] <= most, (
+        f"{case.MODEL_CLASS} first wrong block: {block} in {support.NAMES[dtype]}: error {entry['error']:.3g}, at most "
+        f"{most:.3g} by what a correct implementation had with {row['seeds']} seeds; the CPU's is "
+        f"{entry['reference_error']:.3g}: both lose digits that the model's code should keep"
+    )

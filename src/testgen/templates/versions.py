@@ -1,0 +1,37 @@
+"""The versions of transformers and torch that this pack is for, and those that are here."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+import transformers
+
+import case
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """(5, 24) of "5.24.0.dev0"."""
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+def version_pairs() -> list[tuple[str, str, tuple[str, str]]]:
+    """(library, version here, versions that this pack is for)."""
+    return [("transformers", transformers.__version__, case.TRANSFORMERS), ("torch", torch.__version__, case.TORCH)]
+
+
+def versions_line() -> str:
+    """A line with the versions here and those that this pack is for; it says which are newer."""
+    words = []
+    for name, here, (low, high) in version_pairs():
+        newer = ", newer: a failure can be a change of its code" if version_of(here) > version_of(high) else ""
+        words.append(f"{name} {here} (for {low} to {high}{newer})")
+    return f"{case.MODEL_TYPE}: {', '.join(words)}"
+
+
+def older_versions() -> str:
+    """A line for a library that is older than this pack is for; empty if there is none."""
+    old = [
+        f"{n} {here} is older than {low}" for n, here, (low, _) in version_pairs() if version_of(here) < version_of(low)
+    ]
+    return f"this pack is for later versions: {', '.join(old)}" if old else ""
