@@ -1,5 +1,10 @@
-"""Faults that planted_faults.py plants: each is what a public report describes, written as a patch of the running process."""
+"""Faults that planted_faults.py plants, most of them from public reports, each as a patch of the running process.
+
+The functions are in faults/*.py. A fault "of the device" spares f64, which is the oracle's; one of the code does not.
+"""
 import dataclasses
+import importlib.util
+import pathlib
 from collections.abc import Callable
 
 # Packs of the files of --cases that do not name theirs.
@@ -10,14 +15,38 @@ TYPES_OF_CASES = {"fault_padding_leaks": ("bert", "t5", "whisper"), "fault_beams
 class Row:
     types: tuple[str, ...]
     plant: Callable[[], None]
+    report: str  # the public report, or the commit or paper that has the right formula
+    dtypes: str
+    block: str  # part of the block's name that the message has to have; empty if the fault is in no block
+    module: str  # the file of faults/
 
 
 FAULTS: dict[str, Row] = {}
 
 
-def fault(*types):
+def fault(*types, report="", dtypes="f32", block=""):
     """Registers a function that plants a fault which has to turn the packs of these types red."""
     def register(plant):
-        FAULTS[plant.__name__] = Row(types, plant)
+        FAULTS[plant.__name__] = Row(types, plant, report, dtypes, block, plant.__module__)
         return plant
     return register
+
+
+def on_device(x):
+    """Whether a tensor is the device's: the oracle's are f64."""
+    import torch
+
+    return isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64
+
+
+def replace(place, name, make):
+    """place.name becomes make(the function that was there)."""
+    setattr(place, name, make(getattr(place, name)))
+
+
+def load():
+    """Imports faults/*.py, which fills FAULTS."""
+    for path in sorted((pathlib.Path(__file__).parent / "faults").glob("*.py")):
+        spec = importlib.util.spec_from_file_location(f"faults_{path.stem}", path)
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    return FAULTS

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Runs packs against planted faults, and prints for each fault whether the default run is red, with the first message.
 
-    planted_faults.py --program GABBRO [--cases DIR] [--only NAME,...] [--types TYPE,...] [--json FILE] [--jobs N]
+    planted_faults.py --program GABBRO [--cases DIR] [--only NAME,...] [--types TYPE,...] [--json FILE] [--first]
 
-A fault is a file `fault_NAME.py` of DIR, which plants itself when it is imported, or a function of planted.py. Each runs
-in a fork of this process, before the pack's tests do. A fault names its packs in TYPES, else it runs with `--types`.
-Without a fault every pack has to be green. Exit code 1 where one is red, or where a fault is not found.
+A fault is a file `fault_NAME.py` of DIR, which plants itself when it is imported, or a function of faults/*.py. Each
+runs in a fork of this process, before the pack's tests do. A fault names its packs in TYPES, else it has `--types`.
+Without a fault every pack has to be green. Exit code 1 if one is red, or if a fault is not found. --json FILE keeps the
+rows; faults that have one there do not run again.
 """
 import argparse
 import contextlib
@@ -18,8 +19,8 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python" / "gabbro" / "testgen"))
-import planted  # noqa: E402
-import runner  # noqa: E402
+import planted
+import runner
 
 FAILED = ("failed", "crashed", "timeout")
 WITHOUT = "speed,memory,probe,detect,oom,compile"
@@ -27,14 +28,17 @@ SLOWEST = 90  # seconds of the default run of a pack on two cores
 
 
 class Fault:
-    """A file of --cases, or a function of planted.py. `types`: the packs that have to be red."""
+    """A file of --cases, or a function of faults/.
 
-    def __init__(self, name, types, plant):
-        self.name, self.types, self.plant = name, types, plant
+    `types`: the packs that have to be red, `block`: what one of the messages names.
+    """
+
+    def __init__(self, name, types, plant, dtypes="", block=""):
+        self.name, self.types, self.plant, self.dtypes, self.block = name, types, plant, dtypes, block
 
 
 def faults_of(folder, types):
-    faults = [Fault(name, row.types, row.plant) for name, row in planted.FAULTS.items()]
+    faults = [Fault(name, row.types, row.plant, row.dtypes, row.block) for name, row in planted.load().items()]
     for path in sorted(pathlib.Path(folder).glob("fault_*.py")) if folder else []:
         line = next((x for x in path.read_text().splitlines() if x.startswith("TYPES")), "")
         named = tuple(word for word in line.replace('"', "'").split("'")[1::2])
@@ -50,20 +54,33 @@ def importer(path):
 
 
 def make_pack(program, kind, folder, dtypes):
-    out = pathlib.Path(folder) / kind
+    out = pathlib.Path(folder) / f"{kind}-{dtypes.replace(',', '-')}"
     if not out.exists():
         subprocess.run([program, "testgen", kind, "-o", out, "--dtypes", dtypes, "--without", WITHOUT, "--seed", "0"],
                        check=True, stdout=subprocess.DEVNULL)
     return out
 
 
-def run(pack, plant, out, k):
+class StopAtFirst:
+    """A plugin of pytest that ends the run with the first failure."""
+
+    session = None
+
+    def pytest_sessionstart(self, session):
+        self.session = session
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            self.session.shouldfail = "the fault is found"
+
+
+def run(pack, plant, out, k, plugins):
     """In a fork: plants the fault and runs the pack; returns the process."""
     process = os.fork()
     if process == 0:
         try:
             plant()
-            options = argparse.Namespace(device="cpu", limit=120.0, k=k, plugins=[])
+            options = argparse.Namespace(device="cpu", limit=120.0, k=k, plugins=plugins)
             with contextlib.suppress(SystemExit):
                 runner.run_pack(pack, options, str(out))
         finally:
@@ -73,36 +90,63 @@ def run(pack, plant, out, k):
 
 def verdict(out):
     """(tests that failed, all tests)"""
-    rows = json.loads(out.read_text()) if out.exists() else [{"status": "crashed", "test": "pytest", "reason": "no results"}]
+    nothing = [{"status": "crashed", "test": "pytest", "reason": "no results"}]
+    rows = json.loads(out.read_text()) if out.exists() else nothing
     return [row for row in rows if row["status"] in FAILED], rows
 
 
 def jobs_of(options):
     kinds = options.types.split(",")
-    chosen = [f for f in faults_of(options.cases, tuple(kinds)) if not options.only or f.name in options.only.split(",")]
+    only = options.only.split(",") if options.only else []
+    chosen = [f for f in faults_of(options.cases, tuple(kinds)) if not only or f.name in only]
     needed = sorted({kind for fault in chosen for kind in fault.types})
-    if not options.only or "none" in options.only.split(","):
+    if not only or "none" in only:
         yield from ((Fault("none", (), lambda: None), kind) for kind in sorted({*needed, *kinds}))
     for fault in chosen:
         yield from ((fault, kind) for kind in fault.types)
 
 
+def message_of(red, block):
+    """The first failure whose message names the block, else the first."""
+    named = [row for row in red if block and block in row["reason"]]
+    return next(iter(named or red), {"reason": "", "test": ""})
+
+
 def run_all(options, folder):
     """Yields a row for each fault and pack when it is done."""
-    waiting, running = list(jobs_of(options)), {}
+    waiting, running = [job for job in jobs_of(options) if (job[0].name, job[1]) not in options.done], {}
     number = 0
     while waiting or running:
         while waiting and len(running) < options.jobs:
             fault, kind = waiting.pop(0)
-            pack = make_pack(options.program, kind, options.packs or folder, options.dtypes)
+            pack = make_pack(options.program, kind, options.packs or folder, fault.dtypes or options.dtypes)
             number += 1
             out = pathlib.Path(folder) / f"{number}.json"
-            running[run(pack.resolve(), fault.plant, out, options.k)] = (fault, kind, out, time.monotonic())
+            plugins = [StopAtFirst()] if options.first and fault.name != "none" else []
+            running[run(pack.resolve(), fault.plant, out, options.k, plugins)] = (fault, kind, out, time.monotonic())
         process, _ = os.wait()
         fault, kind, out, started = running.pop(process)
         red, rows = verdict(out)
+        message = message_of(red, fault.block)
         yield {"fault": fault.name, "pack": kind, "red": [row["test"] for row in red], "tests": len(rows),
-               "message": (red[0]["reason"] if red else ""), "seconds": round(time.monotonic() - started, 1)}
+               "block": fault.block, "message": message["reason"], "test": message["test"],
+               "named": not fault.block or fault.block in message["reason"],
+               "seconds": round(time.monotonic() - started, 1)}
+
+
+def summarize(rows):
+    """Prints what is not as it has to be; returns the exit code."""
+    faults = [row for row in rows if row["fault"] != "none"]
+    plain = [row for row in rows if row["fault"] == "none"]
+    names = {"not found": [f"{row['fault']} ({row['pack']})" for row in faults if not row["red"]],
+             "found, another block named": [row["fault"] for row in faults if row["red"] and not row["named"]],
+             "red without a fault": [row["pack"] for row in plain if row["red"]],
+             "too slow": [f"{row['pack']} {row['seconds']} s" for row in plain if row["seconds"] > SLOWEST]}
+    print(f"{len(faults) - len(names['not found'])} of {len(faults)} found")
+    for title, those in names.items():
+        if those:
+            print(f"{title}: {', '.join(those)}")
+    return int(bool(names["not found"] or names["red without a fault"]))
 
 
 def main():
@@ -116,28 +160,24 @@ def main():
     parser.add_argument("--json")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("-k", help="pytest's expression")
+    parser.add_argument("--first", action="store_true", help="a fault's run ends with the first failure")
     options = parser.parse_args()
-    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES="")
+    os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
+    os.environ.update(CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES="")
     runner.warm_up()
-    rows = []
+    kept = pathlib.Path(options.json) if options.json else None
+    rows = json.loads(kept.read_text()) if kept and kept.exists() else []
+    options.done = {(row["fault"], row["pack"]) for row in rows}
     with tempfile.TemporaryDirectory() as folder:
         for row in run_all(options, folder):
             rows.append(row)
             state = f"red, {len(row['red'])} of {row['tests']}" if row["red"] else f"green, {row['tests']} tests"
             print(f"{row['fault']} {row['pack']}: {state}, {row['seconds']} s", flush=True)
             if row["red"]:
-                print(f"    {row['red'][0]}: {row['message'].splitlines()[0] if row['message'] else ''}", flush=True)
-    if options.json:
-        pathlib.Path(options.json).write_text(json.dumps(rows, indent=1))
-    planted_rows = [row for row in rows if row["fault"] != "none"]
-    alarms = [row["pack"] for row in rows if row["fault"] == "none" and row["red"]]
-    missed = [f"{row['fault']} ({row['pack']})" for row in planted_rows if not row["red"]]
-    slow = [f"{row['pack']} {row['seconds']} s" for row in rows if row["fault"] == "none" and row["seconds"] > SLOWEST]
-    print(f"{len(planted_rows) - len(missed)} of {len(planted_rows)} found")
-    for title, names in (("not found", missed), ("red without a fault", alarms), ("too slow", slow)):
-        if names:
-            print(f"{title}: {', '.join(names)}")
-    return int(bool(missed or alarms))
+                print(f"    {row['test']}: {row['message'].splitlines()[0] if row['message'] else ''}", flush=True)
+            if kept:
+                kept.write_text(json.dumps(rows, indent=1))
+    return summarize(rows)
 
 
 if __name__ == "__main__":
