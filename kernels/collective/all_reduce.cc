@@ -57,7 +57,7 @@ GPU_FUNCTION inline void exchange_flags(const AllReduceArgs& a, u32 number, u32 
     bool waits = peer < a.ranks;
     const u64 begin = ticks();
     for (u32 looks = 1; wave_any(waits); ++looks) {
-      // By distance, as numbers wrap around.
+      // Compares by distance, as numbers wrap around.
       if (waits && static_cast<i32>(load_flag(flag_of(a, a.rank, phase, peer)) - number) >= 0) waits = false;
       if (waits && looks % kLooks == 0) {
         const bool is_late = ticks() - begin > a.most_ticks;

@@ -15,11 +15,11 @@ inline constexpr u32 kFlagStep = 32;        // u32 from flag to flag: 128 bytes
 inline constexpr u32 kReduceThreads = 512;  // of a block
 
 // Memory of a rank that all devices can write: on AMD cards uncached (hipDeviceMallocUncached), zeros at first. Two
-// halves take turns, so that a rank may be one all_reduce ahead of another that still reads.
+// parts take turns, so that a rank may be one all_reduce ahead of another that still reads.
 struct ReduceInbox {
   u32* flags;       // [2 phases][kReduceBlocks][ranks], kFlagStep apart: the number of the all_reduce
-  float* partials;  // [2 halves][ranks][capacity]
-  float* sums;      // [2 halves][capacity], of two shots
+  float* partials;  // [2 parts][ranks][capacity]
+  float* sums;      // [2 parts][capacity], of two shots
 };
 
 struct AllReduceArgs {

@@ -25,7 +25,7 @@ GPU_FUNCTION inline void store_flag(u32* flag, u32 value) {
 GPU_FUNCTION inline u32 load_flag(const u32* flag) {
   return __hip_atomic_load(flag, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
-// By the wave that has seen the flags; then a barrier; then acquire_from_peers() by all threads.
+// Called by the wave that has seen the flags; a barrier follows, and acquire_from_peers() by all threads.
 GPU_FUNCTION inline void acquire_flags() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
 GPU_FUNCTION inline void acquire_from_peers() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
 GPU_FUNCTION inline void pause_before_next_look() { __builtin_amdgcn_s_sleep(1); }

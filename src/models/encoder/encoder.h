@@ -28,14 +28,14 @@ class Encoder {
 
   // States of all tokens of a batch, f32 [T, C].
   Tensor forward(const EncoderBatch& batch, const ForwardOptions& options = {}) const;
-  // The layer of this name among those of layer `index`: "attn_q", "attn_k", "attn_v", "attn_output", "ffn_up",
+  // The linear layer of this name in layer `index`: "attn_q", "attn_k", "attn_v", "attn_output", "ffn_up",
   // "ffn_down"; null if there is none.
   nn::Linear* find_linear(int64_t index, std::string_view name) const;
   // The rows of tokens, without positions: i32 [T] -> f32 [T, C].
   Tensor embed_tokens(const Tensor& ids) const;
   // One vector a text, f32 [B, C]; of CLIP projected. kRank as the classifier pools.
   Tensor pooled(const EncoderBatch& batch, const Tensor& states, Pooling pooling, bool with_prompt = true) const;
-  // What pooled states [B, C] become by CLIP's matrix, f32 [B, projection]; themselves if there is none.
+  // Pooled states [B, C] times CLIP's matrix, f32 [B, projection]; unchanged if there is none.
   Tensor projected(const Tensor& states) const;
   // Makes a classifier of the language model's head: scores() gives the logits of these tokens.
   void classify_by(std::span<const int32_t> tokens);

@@ -37,13 +37,13 @@ class Adapters {
  public:
   explicit Adapters(AdaptedModel model);
 
-  // Reads the files that are not read yet and lets go of the others. Those of strength 0, also as a sum, add nothing
-  // and compute nothing. Throws bad_input that names the file and the tensor: one that belongs to no layer, or does not
-  // fit.
+  // Reads the files that are not read yet and lets go of the others. Adapters of strength 0, also as a sum, add
+  // nothing and compute nothing. Throws bad_input that names the file and the tensor: one that belongs to no layer, or
+  // does not fit.
   void use(std::span<const LoraStrength> loras);
   // The strengths as a tensor for the U-Net's plans, with which `active` adapters are computed; undefined: none is.
   const Tensor& strengths() const { return strengths_->values; }
-  // What a plan of the U-Net depends on besides its inputs' shapes.
+  // The properties besides its inputs' shapes that a plan of the U-Net depends on.
   std::vector<int64_t> plan_key() const;
 
  private:

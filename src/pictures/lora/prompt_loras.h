@@ -18,7 +18,7 @@ struct PromptLoras {
 };
 
 // <lora:NAME>, <lora:NAME:STRENGTH>, and <lora:NAME:STRENGTH:STRENGTH> with two equal ones (text encoder and U-Net).
-// Throws bad_input that names the words: strengths that are no numbers, or that differ.
+// Throws bad_input that names the words: strengths that are not numbers, or that differ.
 PromptLoras read_prompt_loras(std::string_view prompt);
 
 // The file of an adapter by its name: FOLDER/NAME.safetensors, or a file of this name in a folder inside. Throws

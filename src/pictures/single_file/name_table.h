@@ -9,7 +9,7 @@
 
 namespace gabbro::pictures {
 
-// The blocks of a U-Net, of which its names in the original layout depend.
+// The blocks of a U-Net, on which its names in the original layout depend.
 struct UNetLayout {
   struct Level {
     bool attends_down = false, attends_up = false;
@@ -23,7 +23,7 @@ class NameTable {
   static NameTable of_unet(const UNetLayout& layout);
   // `levels`: of resolution.
   static NameTable of_autoencoder(int64_t levels);
-  // OpenCLIP's names without those of the fused matrices "attn.in_proj_weight" and "attn.in_proj_bias".
+  // OpenCLIP's names except the fused matrices "attn.in_proj_weight" and "attn.in_proj_bias".
   static NameTable of_open_clip(int64_t layers);
 
   // The name in the other layout; nothing for a tensor of neither.

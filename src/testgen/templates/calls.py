@@ -16,7 +16,7 @@ import support
 from choices import with_attention
 
 Run = Callable[[Any], Any]
-# Conversions differ between data types; properties of tensors are no operations.
+# Conversions differ between data types; properties of tensors are not operations.
 SKIPPED = {"to", "type", "type_as", "float", "double", "half", "bfloat16", "contiguous", "clone", "detach", "get", "set"}
 SKIPPED |= {"finfo", "is_floating_point", "item", "size", "dim", "stride", "element_size", "numel", "is_contiguous"}
 HUGE = 1e30  # numbers that stand for infinity depend on the data type

@@ -1,4 +1,4 @@
-"""generate() against the oracle: the scores of each step, and of beams, are those of one pass over the same tokens."""
+"""generate() against the oracle: the scores of each step, and of beams, equal one pass over the same tokens."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ PER_ROW = ("sequence-classification", "image-classification", "audio-classificat
 
 
 def labels_of(task: str, logits: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
-    """Labels for the task: ids in the shape of the logits, of which the first and some others are ignored."""
+    """Labels for the task: ids in the shape of the logits, the first and some others are ignored."""
     generator = torch.Generator().manual_seed(3)
     if task in PER_ROW:
         return torch.randint(0, logits.shape[-1], logits.shape[:1], generator=generator)
