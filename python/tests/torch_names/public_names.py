@@ -12,7 +12,7 @@ from typing import Any
 NAMES = Path(__file__).with_name("public_names.txt")
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "site" / "torch_names.md"
 
-FUTURES = "one process trains; futures belong to `torch.distributed`"
+FUTURES = "part of `torch.distributed`; one process trains"
 NESTED = "tensors are dense: `nn.utils.rnn.pad_sequence`"
 SPARSE = "tensors are dense"
 LEFT_OUT = {
