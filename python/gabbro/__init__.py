@@ -63,6 +63,7 @@ from . import autograd as autograd  # noqa: E402
 from . import cuda as cuda  # noqa: E402
 from . import distributions as distributions  # noqa: E402
 from . import func as func  # noqa: E402
+from . import futures as futures  # noqa: E402
 from . import linalg as linalg  # noqa: E402
 from . import random as random  # noqa: E402
 from . import serialization as serialization  # noqa: E402
@@ -101,6 +102,7 @@ __all__ = [
     "explain",
     "finfo",
     "func",
+    "futures",
     "get_default_dtype",
     "grad",
     "iinfo",

@@ -12,13 +12,9 @@ from typing import Any
 NAMES = Path(__file__).with_name("public_names.txt")
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "site" / "torch_names.md"
 
-FUTURES = "part of `torch.distributed`; one process trains"
 NESTED = "tensors are dense: `nn.utils.rnn.pad_sequence`"
 SPARSE = "tensors are dense"
 LEFT_OUT = {
-    "torch.futures": FUTURES,
-    "torch.futures.Future": FUTURES,
-    "torch.futures.wait_all": FUTURES,
     "torch.jagged": NESTED,
     "torch.nested.nested_tensor": NESTED,
     "torch.sparse_coo_tensor": SPARSE,
@@ -27,6 +23,8 @@ LEFT_OUT = {
     "torch.profiler": "`gb.explain` shows the launches",
     "Tensor.resize": "deprecated in PyTorch: `reshape`",
 }
+# Names that exist and raise an error which says that they are not supported: they count as left out.
+REFUSED = {"torch.nn.parallel.DistributedDataParallel": "one process trains"}
 # Names of results and not of tensors.
 PLACES = {"Tensor.indices": "of the results of `max`, `sort`, `topk`, `median`"}
 HEAD = """# PyTorch's names in public programs
@@ -54,6 +52,8 @@ def names() -> dict[str, int]:
 def exists(name: str, library: Any) -> bool:
     """Whether a name of PyTorch, such as torch.nn.Linear or Tensor.view, is one of the library's."""
     found: Any = library
+    if name in REFUSED:
+        return False
     if name in PLACES:
         return hasattr(library.ones(2, 3).max(1), name.split(".")[1])
     parts = name.split(".")
@@ -68,10 +68,11 @@ def page(library: Any) -> str:
     """The page's text."""
     counts = names()
     here = sum(exists(name, library) for name in counts)
+    reasons = LEFT_OUT | REFUSED
     rows = []
     for name, count in counts.items():
         state = f"here: {PLACES[name]}" if name in PLACES else "here"
-        rows.append(f"| `{name}` | {count} | {state if exists(name, library) else 'left out: ' + LEFT_OUT[name]} |\n")
+        rows.append(f"| `{name}` | {count} | {state if exists(name, library) else 'left out: ' + reasons[name]} |\n")
     return HEAD.format(here=here, all=len(counts)) + "".join(rows)
 
 
