@@ -1,10 +1,15 @@
-"""`testgen --run`: a test that ends its process, hangs or takes all memory has failed, and the others run."""
+"""`testgen --run`: a test that ends its process, hangs or takes all memory has failed, and the others run.
+
+One cause is one failure, and several packs run in one pytest.
+"""
 import contextlib
 import importlib.util
 import json
 import os
 import pathlib
+import re
 import stat
+import subprocess
 import sys
 import time
 import unittest
@@ -136,6 +141,64 @@ class Isolation(TestCase):
         left = int((self.folder / "left").read_text())
         self.assertFalse(pathlib.Path(f"/proc/{left}/cmdline").exists() and b"python" in
                          pathlib.Path(f"/proc/{left}/cmdline").read_bytes(), "a child is left")
+
+
+@unittest.skipUnless(HAS_TOOLS, "no torch, transformers and pytest here: GABBRO_TEST_PYTHON names an interpreter")
+class Packs(TestCase):
+    def pack(self, *types, checks):
+        self.succeeds("testgen", *types, "-o", self.folder / "pack", "--checks", checks, "--dtypes", "f32")
+        return self.folder / "pack"
+
+    def results(self, pack):
+        result = gabbro("testgen", "--run", pack, "--devices", "cpu", "--json", "--python", PYTHON)
+        return result.code, json.loads(result.text)["results"]
+
+    def test_several_run_in_one_pytest(self):
+        pack = self.pack("llama", "bert", checks="recorded,finite")
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+        for words in ([], ["--no-isolate"], ["llama", "bert", "--device", "cpu"]):
+            done = subprocess.run([PYTHON, "-m", "pytest", "-q", *(words or ["."])], cwd=pack, env=environment,
+                                  capture_output=True, text=True, check=False)
+            if words == ["--no-isolate"]:  # an option of a conftest.py that pytest has not read yet
+                self.assertEqual(done.returncode, 4, done.stdout)
+                continue
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("6 passed", done.stdout)
+            self.assertIn("llama: transformers", done.stdout)
+            self.assertIn("bert: transformers", done.stdout)
+
+    def test_a_model_that_cannot_be_built_is_one_failure(self):
+        pack = self.pack("llama", checks="finite,batch,causal,recorded")
+        config = json.loads((pack / "tiny.json").read_text())
+        (pack / "tiny.json").write_text(json.dumps({**config, "hidden_act": "no_such_function"}))
+        code, rows = self.results(pack)
+        self.assertEqual(code, 1)
+        failed = [row for row in rows if row["status"] == "failed"]
+        self.assertEqual(len(failed), 1, rows)
+        self.assertIn("no_such_function", failed[0]["reason"])
+        self.assertEqual({row["status"] for row in rows} - {"failed"}, {"skipped"}, rows)
+
+    def test_recorded_values_name_the_block(self):
+        pack = self.pack("llama", checks="recorded,layers")
+        row = json.loads((pack / "recorded.json").read_text())
+        row["values"]["lively"]["model.layers.1"][1] *= 1.001
+        row["errors"]["model.layers.0.output"]["f32"] = 1e-9
+        (pack / "recorded.json").write_text(json.dumps(row))
+        code, rows = self.results(pack)
+        self.assertEqual(code, 1)
+        words = {row["test"]: row["reason"] for row in rows if row["status"] == "failed"}
+        self.assertEqual(set(words), {"test_layers[cpu-f32-tiny-lively]", "test_recorded[lively]"})
+        self.assertIn("first wrong block: model.layers.1, in f64 on the CPU", words["test_recorded[lively]"])
+        self.assertIn("first wrong block: model.layers.0.output in f32", words["test_layers[cpu-f32-tiny-lively]"])
+
+    def test_older_libraries_are_refused(self):
+        pack = self.pack("llama", checks="finite")
+        text = (pack / "case.py").read_text()
+        (pack / "case.py").write_text(re.sub(r"TRANSFORMERS = .*", 'TRANSFORMERS = ("99.1", "99.2")', text))
+        code, rows = self.results(pack)
+        self.assertEqual(code, 1)
+        self.assertEqual(len(rows), 1, rows)
+        self.assertIn("is older than 99.1", rows[0]["reason"])
 
 
 if __name__ == "__main__":

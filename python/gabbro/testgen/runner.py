@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -112,7 +112,7 @@ def run_pytest(pack: pathlib.Path, words: list[str], plugins: list[Any]) -> tupl
     sys.path.insert(0, str(pack))
     collector = Collector(pack.name)
     said = io.StringIO()
-    with redirect_stdout(said):
+    with redirect_stdout(said), redirect_stderr(said):  # usage errors of pytest are in the second
         code = pytest.main([".", "-q", "-p", "no:cacheprovider", *words], plugins=[collector, *plugins])
     ended = code not in (0, 1, 5)
     return collector.results, (first_words(said.getvalue()) or f"pytest ended with code {int(code)}") if ended else ""

@@ -54,11 +54,12 @@ def hold(
     form: Compute,
     parts: tuple[Compute, Compute] = (same, same),
     refused: str = "",
+    of_blocks: Compute | None = None,
 ) -> None:
     """Asserts that form(subject) is plain(oracle) within the limit that plain(reference) sets.
 
-    `parts` take what can be compared from a block's result: in the plain call, and in the form. With `refused`, what the
-    oracle does not run with is a skip that names it.
+    `parts` take what can be compared from a block's result: in the plain call, and in the form. `of_blocks` takes the
+    place of the plain call if its blocks have other shapes. With `refused`, what the oracle does not run with is a skip.
     """
     exact = run_or_skip(models.oracle, plain, refused) if refused else plain(models.oracle)
     close, got, depth = plain(models.reference), form(models.subject), support.depth_of(models.oracle)
@@ -70,7 +71,7 @@ def hold(
 
     def explain() -> str:
         operation = calls.explain(form, models.oracle, models.reference, models.subject, models.dtype)
-        return "\n".join([first_block(models, plain, form, parts), *filter(None, [operation])])
+        return "\n".join([first_block(models, of_blocks or plain, form, parts), *filter(None, [operation])])
 
     again = Again(once_more, models.reference, models.oracle, models.subject)
     support.compare(title, got, close, exact, models.dtype, depth, again, explain)
@@ -104,7 +105,9 @@ def block_results(model: Any, compute: Compute) -> dict[str, torch.Tensor]:
 
 def joined(pieces: list[torch.Tensor]) -> torch.Tensor:
     """Results of a prompt and of steps [B, T, ...] as one; the first where they do not fit."""
-    fits = all(x.dim() > 1 and x.shape[:1] == pieces[0].shape[:1] and x.shape[2:] == pieces[0].shape[2:] for x in pieces)
+    fits = all(
+        x.dim() > 1 and x.shape[:1] == pieces[0].shape[:1] and x.shape[2:] == pieces[0].shape[2:] for x in pieces
+    )
     return torch.cat(pieces, dim=1) if fits else pieces[0]
 
 
@@ -265,7 +268,7 @@ def check_rows(models: Models, make_inputs: Callable[..., dict[str, Any]]) -> No
         def together(model: Any, count: int = count) -> torch.Tensor:
             return support.outputs(model, rows_first(every, count, ROWS))[name]
 
-        hold(f"a batch of {count} rows", models, plain, together)
+        hold(f"a batch of {count} rows", models, plain, together, of_blocks=together)
 
 
 def check_hidden(models: Models, make_inputs: Callable[..., dict[str, Any]]) -> None:

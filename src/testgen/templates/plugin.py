@@ -156,9 +156,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if not enter(item.path):
             continue
         case, support = own("case"), own("support")
-        older = own("versions").older_versions()
-        if older:
-            raise pytest.UsageError(older)
+        own("versions").require()
         if case.MODEL_TYPE not in transformers.CONFIG_MAPPING:
             missing = f"transformers {transformers.__version__} does not have the model type {case.MODEL_TYPE}"
             item.add_marker(pytest.mark.skip(reason=missing))
@@ -356,20 +354,21 @@ def announce(item: pytest.Item, reports: list[Any]) -> None:
     hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
 
-def run_child(config: pytest.Config, items: list[pytest.Item], limit: float) -> str:
+def run_child(session: pytest.Session, items: list[pytest.Item], limit: float) -> str:
     """Runs items in one child and takes those that were reported out of the list; returns how the child failed."""
     process, pipe, log = start_child(items)
     with pipe, log, Lines(pipe, process) as lines:
         line: bytes | None = None
-        while items:
+        while items and not session.shouldstop and not session.shouldfail:  # -x
             started = time.monotonic()
             line = lines.next(limit)
             if not line:
                 break
-            make = config.hook.pytest_report_from_serializable
-            announce(items.pop(0), [make(config=config, data=data) for data in json.loads(line)])
-        ending = ending_of(process, line is None, limit)
-        if not items or (line == b"" and ending.endswith(f"code {RESTART}")):
+            make = session.config.hook.pytest_report_from_serializable
+            announce(items.pop(0), [make(config=session.config, data=data) for data in json.loads(line)])
+        stop = session.shouldstop or session.shouldfail
+        ending = ending_of(process, line is None or bool(stop), limit)
+        if stop or not items or (line == b"" and ending.endswith(f"code {RESTART}")):
             return ""
         announce(items[0], [failure(items[0], ending, log, time.monotonic() - started)])
         return ending
@@ -386,7 +385,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
             lost = f"device lost: {device_of(item)} crashed in {CRASHES_OF_A_LOST_DEVICE} tests"
             report = pytest.TestReport(item.nodeid, item.location, {}, "failed", lost, "setup")
             announce(item, [report])
-        elif run_child(session.config, items, float(option(session.config, "--limit", 120.0))):
+        elif run_child(session, items, float(option(session.config, "--limit", 120.0))):
             device = device_of(items.pop(0))
             crashes[device] = crashes.get(device, 0) + (device != "cpu")
         if session.shouldstop or session.shouldfail:

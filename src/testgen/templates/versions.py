@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 import torch
 import transformers
 
@@ -29,9 +30,10 @@ def versions_line() -> str:
     return f"{case.MODEL_TYPE}: {', '.join(words)}"
 
 
-def older_versions() -> str:
-    """A line for a library that is older than this pack is for; empty if there is none."""
+def require() -> None:
+    """Raises UsageError for a library that is older than this pack is for."""
     old = [
         f"{n} {here} is older than {low}" for n, here, (low, _) in version_pairs() if version_of(here) < version_of(low)
     ]
-    return f"this pack is for later versions: {', '.join(old)}" if old else ""
+    if old:
+        raise pytest.UsageError(f"{case.MODEL_TYPE}: this pack is for later versions: {', '.join(old)}")

@@ -86,7 +86,7 @@ def left_padding_of_a_batch_hides_a_key():
     around_sdpa(change)
 
 
-@fault("llama", block="layers")
+@fault("mistral", block="layers")
 def grouped_heads_are_interleaved():
     from transformers.integrations import sdpa_attention
 

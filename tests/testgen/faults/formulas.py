@@ -31,9 +31,13 @@ def around_forward(owner, change):
 
 @fault("llama", block="layers.0")
 def rope_base_is_another():
-    def change(module):
-        module.inv_freq.mul_(0.98)
-    after_init(model_file("llama").LlamaRotaryEmbedding, change)
+    owner = model_file("llama").LlamaRotaryEmbedding
+    usual = owner.compute_default_rope_parameters
+
+    def wrong(*args, **options):
+        frequencies, scale = usual(*args, **options)
+        return frequencies * 0.98, scale
+    owner.compute_default_rope_parameters = staticmethod(wrong)
 
 
 @fault("llama", block="layers.0")

@@ -122,6 +122,13 @@ def state_of_the_convolution_is_stale():
     replace(modeling_mamba, "causal_conv1d_update", make)
 
 
+@fault("mamba", report="github.com/huggingface/transformers/issues/46612")
+def beams_keep_the_order_of_states():
+    from transformers.cache_utils import LinearAttentionCacheLayerMixin
+
+    LinearAttentionCacheLayerMixin.reorder_cache = lambda self, beam_idx: None
+
+
 @fault("mamba", report="github.com/huggingface/transformers/pull/41790")
 def mask_of_padding_is_ignored():
     from transformers.models.mamba import modeling_mamba
