@@ -24,7 +24,7 @@ SIMPLE = st.recursive(
         st.builds(lambda a, b: {"type": "number", "minimum": min(a, b), "exclusiveMaximum": max(a, b) + 1},
                   st.integers(-400, 400).map(lambda x: x / 8), st.integers(-400, 400).map(lambda x: x / 8)),
         st.builds(lambda a, b: {"type": "string", "minLength": min(a, b), "maxLength": max(a, b)}, st.integers(0, 9), st.integers(0, 9)),
-        st.sampled_from(["^[a-c]+$", "x|y", "^\\d{2,4}-", "[^a]$"]).map(lambda p: {"type": "string", "pattern": p}),
+        st.sampled_from(["^[a-c]+$", "x|y", "^[0-9]{2,4}-", "[^a]$"]).map(lambda p: {"type": "string", "pattern": p}),
         st.lists(st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.text(max_size=3)), min_size=1, max_size=4).map(lambda v: {"enum": v}),
         st.just({"type": "integer", "multipleOf": 3}),
     ),
