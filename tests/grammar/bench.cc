@@ -1,13 +1,13 @@
-// The time of compilations and of masks: `grammar_bench VOCABULARY [ROUNDS]`, on one thread. VOCABULARY: a model's GGUF
-// file, or a file of tiktoken, as Llama 3's tokenizer.model in PyPI's llama-models. Texts are random walks of the
-// grammar's tokens, so that states are new ones mostly.
+// The time of compilations and of masks: `grammar_bench VOCABULARY [ROUNDS]`, in processor time of one thread.
+// VOCABULARY: a model's GGUF file, or a file of tiktoken, as Llama 3's tokenizer.model in PyPI's llama-models. Texts are
+// random walks of the grammar's tokens, so that states are new ones mostly.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <random>
 
+#include "src/base/processor_time.h"
 #include "src/engine/model_text.h"
 #include "src/formats/checkpoint.h"
 #include "src/text/base64.h"
@@ -17,7 +17,6 @@
 namespace {
 
 using gabbro::OutputFormat;
-using Clock = std::chrono::steady_clock;
 namespace grammar = gabbro::text::grammar;
 
 constexpr const char* kSchemas[] = {
@@ -39,7 +38,8 @@ grammar::TokenTrie read_vocabulary(const std::string& path) {
   return grammar::TokenTrie(std::move(pieces));
 }
 
-double micros(Clock::time_point from) { return std::chrono::duration<double, std::micro>(Clock::now() - from).count(); }
+double now() { return gabbro::thread_processor_seconds(); }
+double micros(double from) { return (now() - from) * 1e6; }
 
 void report(const char* name, std::vector<double> times) {
   std::ranges::sort(times);
@@ -55,19 +55,19 @@ void report(const char* name, std::vector<double> times) {
 int main(int argc, char** argv) {
   if (argc < 2) return fmt::print(stderr, "usage: grammar_bench VOCABULARY [ROUNDS]\n"), 2;
   const int rounds = argc > 2 ? std::stoi(argv[2]) : 20;
-  auto start = Clock::now();
+  auto start = now();
   const auto trie = std::make_shared<const grammar::TokenTrie>(read_vocabulary(argv[1]));
   fmt::print("{} tokens, {} nodes, trie in {:.0f} ms\n", trie->size(), trie->nodes().size(), micros(start) / 1000);
   std::vector<double> compiles, masks;
   std::mt19937 random(1);
   for (int round = 0; round < rounds; ++round) {
     for (const char* const schema : kSchemas) {
-      start = Clock::now();
+      start = now();
       const auto program = grammar::compile_format({OutputFormat::Kind::kJsonSchema, schema});
       compiles.push_back(micros(start));
       grammar::Matcher matcher(std::make_shared<grammar::SharedMasks>(program, trie));
       for (int step = 0; step < 200 && !matcher.is_complete(); ++step) {
-        start = Clock::now();
+        start = now();
         const auto mask = matcher.mask();
         masks.push_back(micros(start));
         int32_t token = 0;

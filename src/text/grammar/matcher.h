@@ -12,7 +12,8 @@
 
 namespace gabbro::text::grammar {
 
-// Throws bad_input that says what is wrong, or that is not supported, and where. Takes at most about 2 s.
+// Throws bad_input that says what is wrong, or that is not supported, and where. Takes at most about 2 s of
+// processor time.
 std::shared_ptr<const Program> compile_format(const OutputFormat& format);
 
 // A mask maker that all texts of one grammar use.

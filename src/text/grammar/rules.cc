@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/error.h"
+#include "src/base/processor_time.h"
 
 namespace gabbro::text::grammar {
 namespace {
@@ -32,6 +33,9 @@ void add_texts(Rules& rules, Graph& graph, uint32_t at, const std::vector<std::s
 
 }  // namespace
 
+Rules::Rules(Limits limits)
+    : limits_(limits), deadline_(thread_processor_seconds() + std::chrono::duration<double>(limits.time).count()) {}
+
 ByteSet byte_range(uint8_t first, uint8_t last) {
   ByteSet set;
   for (size_t byte = first; byte <= last; ++byte) set.set(byte);
@@ -39,7 +43,7 @@ ByteSet byte_range(uint8_t first, uint8_t last) {
 }
 
 void Rules::check_time() const {
-  if (std::chrono::steady_clock::now() > deadline_)
+  if (thread_processor_seconds() > deadline_)
     throw bad_input("the grammar took longer than {} ms to compile", limits_.time.count());
 }
 

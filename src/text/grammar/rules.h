@@ -19,7 +19,8 @@ using RuleId = uint32_t;
 
 inline constexpr int32_t kUnbounded = std::numeric_limits<int32_t>::max();
 
-// Limits of a compilation; each of them ends in bad_input.
+// Limits of a compilation; each of them ends in bad_input. The time is the thread's processor time, so that a crowded
+// machine refuses no grammar.
 struct Limits {
   size_t expressions = 1'000'000;
   std::chrono::milliseconds time{2000};
@@ -48,7 +49,7 @@ struct Graph {
 
 class Rules {
  public:
-  explicit Rules(Limits limits = {}) : limits_(limits), deadline_(std::chrono::steady_clock::now() + limits.time) {}
+  explicit Rules(Limits limits = {});
 
   ExprId bytes(const ByteSet& set);
   ExprId literal(std::string_view text);
@@ -66,7 +67,8 @@ class Rules {
   RuleId add_rule(std::string name);
   void define(RuleId rule, ExprId body);
 
-  // Throws bad_input once the compilation took too long; front ends call it in their loops.
+  // Throws bad_input once the compilation took too long; front ends call it in their loops, on the thread that made
+  // this object.
   void check_time() const;
 
   const Expr& expr(ExprId id) const { return exprs_[id]; }
@@ -83,7 +85,7 @@ class Rules {
   uint32_t set_index(const ByteSet& set);
 
   Limits limits_;
-  std::chrono::steady_clock::time_point deadline_;
+  double deadline_;  // thread_processor_seconds()
   std::vector<Expr> exprs_;
   std::vector<ByteSet> sets_;
   std::map<std::string, uint32_t> set_indices_;  // by the bits
