@@ -53,7 +53,7 @@ void fields(auto& archive, Is<SamplerOptions> auto& o) {
 void fields(auto& archive, Is<TokenScore> auto& score) { archive(score.token, score.logprob, score.top); }
 void fields(auto& archive, Is<GenerateOptions> auto& o) {
   archive(o.max_tokens, o.min_tokens, o.stop, o.sampler, o.ignore_end, o.scores_prompt);
-  archive.choice(o.format.kind, OutputFormat::Kind::kChoice);
+  archive.choice(o.format.kind, OutputFormat::Kind::kToolCalls);
   archive(o.format.source, o.format.after);
 }
 void fields(auto& archive, Is<GenerationRequest> auto& request) {

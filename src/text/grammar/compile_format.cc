@@ -2,11 +2,11 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
-#include "src/text/grammar/char_dfa.h"
 #include "src/text/grammar/gbnf.h"
 #include "src/text/grammar/json/schema.h"
 #include "src/text/grammar/matcher.h"
 #include "src/text/grammar/pattern.h"
+#include "src/text/grammar/tool_rules.h"
 
 namespace gabbro::text::grammar {
 namespace {
@@ -44,6 +44,8 @@ RuleId add_format(Rules& rules, const OutputFormat& format) {
       return parse_gbnf(rules, format.source);
     case Kind::kChoice:
       return root_of([&] { return choice_of_texts(rules, format.source); });
+    case Kind::kToolCalls:
+      return add_tool_calls(rules, format.source);
     case Kind::kText:
       break;
   }
@@ -52,18 +54,9 @@ RuleId add_format(Rules& rules, const OutputFormat& format) {
 
 // Any text up to the first occurrence of `end`, line breaks, and the body.
 RuleId add_beginning(Rules& rules, const std::string& end, RuleId body) {
-  Pattern pattern;
-  pattern.parts.push_back(repeat_pattern(any_character(), 0, kUnbounded));
-  for (const char32_t c : characters_of(end))
-    pattern.parts.push_back(
-        {.kind = Pattern::Kind::kSet, .set = {{static_cast<uint32_t>(c), static_cast<uint32_t>(c)}}});
-  std::vector<CharDfa::State> states = CharDfa::of_pattern(rules, pattern).states();
-  for (CharDfa::State& state : states) {
-    if (state.accepts) state.edges.clear();
-  }
   const RuleId root = rules.add_rule("root");
-  rules.define(root, rules.sequence({CharDfa::of_states(std::move(states)).expr(rules, Encoding::kUtf8),
-                                     rules.repeat(rules.literal("\n"), 0, 2), rules.rule(body)}));
+  rules.define(root,
+               rules.sequence({text_through(rules, end), rules.repeat(rules.literal("\n"), 0, 2), rules.rule(body)}));
   return root;
 }
 
