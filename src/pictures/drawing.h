@@ -1,4 +1,4 @@
-// One request on its way from noise, or from a picture, to pictures.
+// One request on its way from noise, or from a picture, to a picture.
 #pragma once
 
 #include <memory>
@@ -28,11 +28,16 @@ class Drawing {
   };
 
   size_t numbers(const Size& size) const { return static_cast<size_t>(channels_ * size.height * size.width); }
+  Size latent_size() const;
   std::unique_ptr<BatchNoise> make_noise(uint64_t offset) const;
-  Latent encode(const images::Picture& picture, BatchNoise& noise) const;
+  void read_init();
+  Latent encode(Tensor picture, BatchNoise& noise) const;
+  Latent draw_at_size();
+  Latent draw_larger(const Latent& latent);
   Latent draw(const Pass& pass, BatchNoise& noise);
   Latent call_model(const SamplerModel& model, const Schedule& schedule, const Pass& pass, const Latent& x,
                     double timestep);
+  void decode();
 
   Pipeline::State& s_;
   const PictureRequest& request_;
@@ -42,6 +47,11 @@ class Drawing {
   EncodedPrompts prompts_;
   PictureResult result_;
   int64_t calls_ = 0;  // of the model, all in all
+
+  images::Picture init_, mask_;  // of the result's size; without pixels: none
+  Latent kept_;                  // the picture whose unmasked part stays; empty: none
+  std::vector<float> share_;     // of each element that is redrawn, [h, w]
+  Latent condition_;             // of models for inpainting: the mask, and the picture without the masked part
 };
 
 }  // namespace gabbro::pictures

@@ -47,6 +47,17 @@ struct PictureRequest {
   Program like = Program::kGabbro;                // steps, noise and masks by the rules of this program
   std::shared_ptr<const images::Picture> init{};  // RGB: a picture to redraw; resized to the request's size
   double strength = 0.8;                          // 0: `init` unchanged; 1: from noise alone
+  // Gray, of the sides of `init`; 255: redrawn, 0: kept to the bit. Blurred by a Gaussian of this radius in pixels.
+  std::shared_ptr<const images::Picture> mask{};
+  double mask_blur = 0;
+  // One of several pictures that are drawn from a seed, and which of them (BatchNoise).
+  int64_t batch = 1, position = 0;
+  // Drawn first at the size, then redrawn by this strength from a latent that is so many times as large; 1: not.
+  double hires = 1, hires_strength = 0.7;
+  // A latent [C, h, w] of an earlier request, which is only decoded; its sides are those of the request.
+  std::shared_ptr<const Latent> latent{};
+  // Called with the latent before it is decoded, [C, height, width].
+  std::function<void(const Latent& latent, int64_t height, int64_t width)> on_latent{};
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(const PictureStep&)> on_step{};
 };

@@ -25,12 +25,14 @@ images::Picture picture_of(const Tensor& decoded, float scale, float shift) {
   return picture;
 }
 
-Tensor tensor_of(const images::Picture& picture, Device& device) {
+Tensor tensor_of(const images::Picture& picture, Device& device, const images::Picture* hidden) {
   const auto pixels = static_cast<size_t>(picture.width * picture.height);
   std::vector<float> values(3 * pixels);
   for (size_t c = 0; c < 3; ++c) {
-    for (size_t i = 0; i < pixels; ++i)
-      values[c * pixels + i] = 2 * (static_cast<float>(picture.pixels[3 * i + c]) / 255) - 1;
+    for (size_t i = 0; i < pixels; ++i) {
+      const bool is_hidden = hidden != nullptr && hidden->pixels[i] >= 128;
+      values[c * pixels + i] = is_hidden ? 0 : 2 * (static_cast<float>(picture.pixels[3 * i + c]) / 255) - 1;
+    }
   }
   return device.upload(DType::f32, Shape{1, 3, picture.height, picture.width}, values.data());
 }

@@ -11,7 +11,7 @@ namespace gabbro::pictures {
 // that are not numbers.
 images::Picture picture_of(const Tensor& decoded, float scale, float shift);
 
-// An RGB picture as f32 [1, 3, H, W] in -1 .. 1.
-Tensor tensor_of(const images::Picture& picture, Device& device);
+// An RGB picture as f32 [1, 3, H, W] in -1 .. 1; 0 where a gray picture of its sides, `hidden`, is 128 and more.
+Tensor tensor_of(const images::Picture& picture, Device& device, const images::Picture* hidden = nullptr);
 
 }  // namespace gabbro::pictures

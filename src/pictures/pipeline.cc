@@ -1,6 +1,5 @@
 #include "src/pictures/pipeline.h"
 
-
 #include "gabbro/graph/eval.h"
 #include "src/base/error.h"
 #include "src/formats/quant/quant.h"
@@ -94,7 +93,10 @@ std::shared_ptr<Pipeline> Pipeline::load(const std::string& path, const Pipeline
   const diffusion::UNetConfig unet = diffusion::read_unet_config(JsonNode(parts.unet.config, parts.unet.config_name));
   const diffusion::AutoencoderConfig autoencoder =
       diffusion::read_autoencoder_config(JsonNode(parts.autoencoder.config, parts.autoencoder.config_name));
-  if (unet.in_channels != autoencoder.latent_channels || unet.out_channels != autoencoder.latent_channels) {
+  // A model for inpainting takes a mask and a picture too.
+  const bool takes_latents =
+      unet.in_channels == autoencoder.latent_channels || unet.in_channels == 2 * autoencoder.latent_channels + 1;
+  if (!takes_latents || unet.out_channels != autoencoder.latent_channels) {
     throw bad_input("{}: the U-Net takes {} channels and gives {}, the autoencoder's latents have {}", path,
                     unet.in_channels, unet.out_channels, autoencoder.latent_channels);
   }
@@ -187,9 +189,50 @@ void Pipeline::check(const PictureRequest& request) const {
       scheduler.sampler->style == TimestepStyle::kDiscrete || scheduler.sampler->style == TimestepStyle::kConsistency;
   if (!request.schedule.empty() && own_timesteps)
     throw bad_input("--schedule {}: the sampler {} has its own timesteps", request.schedule, scheduler.sampler->name);
+  if (request.batch < 1 || request.position < 0 || request.position >= request.batch)
+    throw bad_input("picture {} of a batch of {}", request.position, request.batch);
+  if (request.latent != nullptr) {
+    const int64_t multiple = facts.size_multiple, channels = state_->autoencoder->config().latent_channels;
+    if (std::ssize(*request.latent) != channels * (request.width / multiple) * (request.height / multiple))
+      throw bad_input("a latent of {} numbers for {} x {} pixels", request.latent->size(), request.width,
+                      request.height);
+  }
+  check_hires(request);
+  check_init(request);
+}
+
+void Pipeline::check_hires(const PictureRequest& request) const {
+  if (!(request.hires >= 1 && request.hires <= 8)) throw bad_input("--hires {} is not in 1 to 8", request.hires);
+  if (request.hires == 1) return;
+  if (request.init != nullptr) throw bad_input("--hires: not of a picture that is there already (--init)");
+  if (!(request.hires_strength > 0 && request.hires_strength <= 1))
+    throw bad_input("--hires-strength {} is not above 0 and up to 1", request.hires_strength);
+  schedule_of({.steps = request.steps,
+               .schedule = state_->schedule_name(request),
+               .like = request.like,
+               .strength = request.hires_strength},
+              state_->scheduler_for(request));
+}
+
+void Pipeline::check_init(const PictureRequest& request) const {
+  if (request.mask != nullptr && request.init == nullptr) throw bad_input("--mask: there is no picture (--init)");
+  if (state_->inpaints() && request.mask == nullptr && request.latent == nullptr) {
+    throw Error(ErrorCode::kBadInput, "the model is made for inpainting, and there is no mask",
+                "--init PICTURE --mask PICTURE");
+  }
   if (request.init == nullptr) return;
-  if (request.init->channels != 3) throw bad_input("--init: a picture of {} channels", request.init->channels);
+  const images::Picture& init = *request.init;
+  if (init.channels != 3) throw bad_input("--init: a picture of {} channels", init.channels);
   if (!state_->has_encoder) throw bad_input("--init: the pipeline was loaded without its encoder");
+  if (request.mask == nullptr) return;
+  const images::Picture& mask = *request.mask;
+  if (mask.channels != 1) throw bad_input("--mask: a picture of {} channels", mask.channels);
+  if (mask.width != init.width || mask.height != init.height) {
+    throw bad_input("--mask: {} x {} pixels, and the picture has {} x {}", mask.width, mask.height, init.width,
+                    init.height);
+  }
+  if (!(request.mask_blur >= 0 && request.mask_blur <= 256))
+    throw bad_input("--mask-blur {} is not in 0 to 256", request.mask_blur);
 }
 
 EncodedPrompts Pipeline::State::encode(const PictureRequest& request, PictureResult& result) const {
@@ -214,14 +257,16 @@ std::vector<float> Pipeline::State::added_features(const EncodedPrompts& prompts
   return all;
 }
 
-std::vector<float> Pipeline::State::denoise(const Latent& x, double timestep, const EncodedPrompts& prompts,
-                                            const PictureRequest& request, int64_t height, int64_t width) {
+std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condition, double timestep,
+                                            const EncodedPrompts& prompts, const PictureRequest& request,
+                                            int64_t height, int64_t width) {
   const diffusion::DenoiserFacts& model = unet->facts();
   const int64_t batch = prompts.guides ? 2 : 1;
   const std::vector<float> features = unet->time_features(timestep);
   std::vector<float> latents, times, guidance;
   for (int64_t i = 0; i < batch; ++i) {
     latents.insert(latents.end(), x.begin(), x.end());
+    latents.insert(latents.end(), condition.begin(), condition.end());
     times.insert(times.end(), features.begin(), features.end());
   }
   std::vector<Tensor> inputs{

@@ -51,6 +51,8 @@ class Pipeline {
  private:
   friend class Drawing;
   struct State;
+  void check_hires(const PictureRequest& request) const;
+  void check_init(const PictureRequest& request) const;
   explicit Pipeline(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

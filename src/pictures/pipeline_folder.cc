@@ -31,6 +31,16 @@ std::string part_of(const JsonNode& index, const fs::path& folder, const char* n
   return (folder / name).string();
 }
 
+// The parts of a pipeline say what it can do: "StableDiffusionInpaintPipeline" is "StableDiffusionPipeline" with a
+// mask.
+std::string base_class(std::string name) {
+  for (const std::string_view kind : {"InpaintPipeline", "Img2ImgPipeline"}) {
+    if (name.starts_with("StableDiffusion") && name.ends_with(kind))
+      return name.substr(0, name.size() - kind.size()) + "Pipeline";
+  }
+  return name;
+}
+
 }  // namespace
 
 bool is_pipeline_folder(const std::string& path) { return is_there(fs::path(path) / kIndex); }
@@ -60,7 +70,7 @@ PipelineFolder read_pipeline_folder(const std::string& model) {
   }
   const Json document = read_config(path, kIndex);
   const JsonNode index(document, (folder / kIndex).string());
-  PipelineFolder result{.path = path, .class_name = index.at("_class_name").string()};
+  PipelineFolder result{.path = path, .class_name = base_class(index.at("_class_name").string())};
   const std::string supported = fmt::format("supported: {}, {}", kPipeline, kXlPipeline);
   if (index.boolean_or("requires_aesthetics_score", false)) {
     throw Error(ErrorCode::kBadInput, fmt::format("{}: is a refiner of SDXL, which is not supported", index.path()),

@@ -32,7 +32,10 @@ struct Pipeline::State {
   SchedulerConfig scheduler_for(const PictureRequest& request) const;
   std::string schedule_name(const PictureRequest& request) const;  // empty: the sampler's own
   EncodedPrompts encode(const PictureRequest& request, PictureResult& result) const;
-  std::vector<float> denoise(const Latent& x, double timestep, const EncodedPrompts& prompts,
+  // Whether the denoiser takes a mask and a picture besides the latent.
+  bool inpaints() const { return unet->facts().in_channels > autoencoder->config().latent_channels; }
+  // `condition`: further channels of the denoiser's input, or none.
+  std::vector<float> denoise(const Latent& x, const Latent& condition, double timestep, const EncodedPrompts& prompts,
                              const PictureRequest& request, int64_t height, int64_t width);
   std::vector<float> added_features(const EncodedPrompts& prompts, int64_t height, int64_t width) const;
   images::Picture decode(const Latent& latent, int64_t height, int64_t width, const std::atomic<bool>* cancel) const;

@@ -15,10 +15,10 @@ ProgramRules rules_of(Program program) {
               .separate_step_noise = true,
               .whole_timesteps = true,
               .full_start = true,
-              .blends_calls = true};
+              .keeps_from_start = true};
     case Program::kA1111:
       // A1111 samples the encoder from a generator that no seed sets: the mean is the nearest.
-      return {.noise = NoiseKind::kNv, .samples_encoder = false};
+      return {.noise = NoiseKind::kNv, .samples_encoder = false, .keeps_from_start = true};
     case Program::kGabbro:
       break;
   }

@@ -24,8 +24,8 @@ struct ProgramRules {
   bool whole_timesteps = false;
   // Noise of the largest sigma is all of the first state's variance.
   bool full_start = false;
-  // Masked pictures: the model's view is put together at each call, and not the state after each step.
-  bool blends_calls = false;
+  // Of a masked picture, what is not redrawn is in the first state too, and not only after the first step.
+  bool keeps_from_start = false;
 };
 ProgramRules rules_of(Program program);
 

@@ -257,8 +257,8 @@ TEST(Pipelines, with_wrong_files_are_refused) {
           [&](const fs::path& p) { replace(p / "tokenizer" / "vocab.json", "<|endoftext|>", "<|other|>"); });
   refused("block_out_channels",
           [&](const fs::path& p) { replace(p / "unet" / "config.json", "block_out_channels", "other"); });
-  refused("9 channels",
-          [&](const fs::path& p) { replace(p / "unet" / "config.json", "\"in_channels\": 4", "\"in_channels\": 9"); });
+  refused("8 channels",
+          [&](const fs::path& p) { replace(p / "unet" / "config.json", "\"in_channels\": 4", "\"in_channels\": 8"); });
   refused("act_fn", [&](const fs::path& p) { replace(p / "unet" / "config.json", "\"silu\"", "\"gelu\""); });
   refused("'AttnDownBlock2D'",
           [&](const fs::path& p) { replace(p / "unet" / "config.json", "CrossAttnDownBlock2D", "AttnDownBlock2D"); });
