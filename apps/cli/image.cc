@@ -4,9 +4,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "apps/cli/commands.h"
 #include "apps/cli/image_arguments.h"
+#include "apps/cli/image_latent.h"
+#include "apps/cli/image_options.h"
+#include "apps/cli/image_parameters.h"
 #include "apps/cli/image_preview.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/terminal.h"
@@ -30,10 +34,10 @@ std::string numbered_path(const std::string& path, int64_t number, int64_t count
   return (whole.parent_path() / name).string();
 }
 
-nlohmann::ordered_json document_of(const PictureRequest& request, const PictureResult& result,
-                                   const std::string& path) {
+nlohmann::ordered_json document_of(const PictureRequest& request, const PictureResult& result, const std::string& path,
+                                   const std::string& seed) {
   return {{"file", path},
-          {"seed", request.seed},
+          {"seed", std::strtoull(seed.c_str(), nullptr, 10)},
           {"width", result.width},
           {"height", result.height},
           {"sampler", result.sampler},
@@ -56,12 +60,76 @@ void require_output_folder(const std::string& out) {
 
 uint64_t random_seed() { return std::random_device()(); }
 
-int run(ImageArguments& o) {
-  if (o.out.empty()) throw Error(ErrorCode::kBadInput, "no file for the picture", "-o picture.png");
-  if (is_standard_output(o.out) && (o.common.json || o.count > 1))
-    throw bad_input("{} --out {} both write standard output", o.common.json ? "--json and" : "several pictures and",
-                    o.out);
-  require_output_folder(o.out);
+// The pictures of a run: --count times --batch.
+class ImageRun {
+ public:
+  ImageRun(const ImageArguments& o, std::shared_ptr<Pipeline> pipeline, PictureRequest request)
+      : o_(o), pipeline_(std::move(pipeline)), request_(std::move(request)) {
+    request_.cancel = cancelable_.flag();
+    request_.on_latent = [this](const pictures::Latent& latent, int64_t height, int64_t width) {
+      latent_ = {.latent = std::make_shared<pictures::Latent>(latent), .height = height, .width = width};
+    };
+  }
+
+  void draw_all() {
+    const bool stream = pictures::rules_of(request_.like).one_stream;
+    const uint64_t first = o_.seed.value_or(random_seed());
+    const int64_t from = o_.only_position.value_or(0), to = o_.only_position ? from + 1 : o_.batch;
+    count_ = o_.count * (to - from);
+    for (int64_t i = 0; i < o_.count; ++i) {
+      request_.seed = first + static_cast<uint64_t>(stream ? i : i * o_.batch);
+      for (request_.position = from; request_.position < to; ++request_.position) draw_one();
+    }
+    if (!o_.common.json) return;
+    const pictures::PipelineFacts& facts = pipeline_->facts();
+    print_json({{"model", facts.name}, {"device", facts.device_id}, {"pictures", std::move(made_)}});
+  }
+
+ private:
+  void draw_one() {
+    const std::string path = numbered_path(o_.out, ++number_, count_);
+    PictureResult result = generate(path);
+    for (const std::string& note : result.notes) {
+      if (number_ == 1) report("note", note);
+    }
+    const pictures::PipelineFacts& facts = pipeline_->facts();
+    const pictures::PictureText text = describe_picture(o_, request_, result, facts);
+    if (o_.metadata) result.picture.texts.emplace_back("parameters", pictures::write_picture_text(text));
+    if (o_.mark) result.picture.texts.emplace_back(images::kXmpKeyword, kMadeByModel);
+    write_output(path, images::encode_png(result.picture));
+    made_.push_back(document_of(request_, result, path, *text.setting("Seed")));
+    if (o_.common.json || is_standard_output(path)) return;
+    say(fmt::format("gabbro: {}  {} x {}, seed {}, {} in {} steps on {}: {:.2f} s + {:.2f} s to decode\n", path,
+                    result.width, result.height, *text.setting("Seed"), result.sampler, request_.steps, facts.device_id,
+                    result.denoise_seconds, result.decode_seconds));
+  }
+
+  // Keeps the latent where the picture cannot be decoded.
+  PictureResult generate(const std::string& path) {
+    latent_ = {};
+    ImageProgress progress(*pipeline_, o_.preview, number_ - 1, count_);
+    request_.on_step = [&](const pictures::PictureStep& step) { progress.show(step); };
+    try {
+      return pipeline_->generate(request_);
+    } catch (const Error& error) {
+      const bool keeps = latent_.latent != nullptr && request_.latent == nullptr && !is_standard_output(path);
+      if (!keeps || error.code() == ErrorCode::kInterrupted) throw;
+      const std::string kept = latent_path(path);
+      write_latent_file(kept, latent_);
+      throw Error(error.code(), error.what(), fmt::format("the latent is kept: --resume-latent {}", kept));
+    }
+  }
+
+  const ImageArguments& o_;
+  std::shared_ptr<Pipeline> pipeline_;
+  PictureRequest request_;
+  const Cancelable cancelable_;
+  LatentFile latent_;
+  int64_t number_ = 0, count_ = 1;
+  nlohmann::ordered_json made_ = nlohmann::ordered_json::array();
+};
+
+std::shared_ptr<Pipeline> load_pipeline(const ImageArguments& o) {
   pictures::PipelineOptions options{.device = o.common.device,
                                     .threads = o.common.threads,
                                     .check_weights = o.common.check_weights,
@@ -71,46 +139,30 @@ int run(ImageArguments& o) {
   options.vae = o.vae;
   options.text_encoders = o.text_encoders;
   options.tokenizers = o.tokenizers;
+  ProgressBar bar("loading", true);
+  options.progress = [&](const std::string&, double done) { bar.show(done); };
+  return Pipeline::load(o.model, options);
+}
+
+int run(ImageArguments& o, const std::set<std::string>& given) {
+  if (o.out.empty()) throw Error(ErrorCode::kBadInput, "no file for the picture", "-o picture.png");
+  if (!o.parameters.empty()) apply_parameters(o, given);
+  if (o.parameters.empty() && o.resume_latent.empty() && !given.contains("PROMPT"))
+    throw Error(ErrorCode::kBadInput, "no PROMPT: what to draw", "gabbro image MODEL \"a red heart\" -o heart.png");
+  if (is_standard_output(o.out) && (o.common.json || o.count * o.batch > 1))
+    throw bad_input("{} --out {} both write standard output", o.common.json ? "--json and" : "several pictures and",
+                    o.out);
+  require_output_folder(o.out);
   PictureRequest request = picture_request(o);
-  std::shared_ptr<Pipeline> pipeline;
-  {
-    ProgressBar bar("loading", true);
-    options.progress = [&](const std::string&, double done) { bar.show(done); };
-    pipeline = Pipeline::load(o.model, options);
+  const LatentFile latent = o.resume_latent.empty() ? LatentFile() : read_latent_file(o.resume_latent);
+  const std::shared_ptr<Pipeline> pipeline = load_pipeline(o);
+  if (latent.latent != nullptr) {
+    request.latent = latent.latent;
+    request.height = latent.height * pipeline->facts().size_multiple;
+    request.width = latent.width * pipeline->facts().size_multiple;
   }
   pipeline->check(request);
-  const pictures::PipelineFacts& facts = pipeline->facts();
-  const uint64_t first_seed = o.seed.value_or(random_seed());
-  const Cancelable cancelable;
-  request.cancel = cancelable.flag();
-  nlohmann::ordered_json pictures_made = nlohmann::ordered_json::array();
-  for (int64_t i = 0; i < o.count; ++i) {
-    request.seed = first_seed + static_cast<uint64_t>(i);
-    PictureResult result;
-    {
-      ImageProgress progress(*pipeline, o.preview, i, o.count);
-      request.on_step = [&](const pictures::PictureStep& step) { progress.show(step); };
-      result = pipeline->generate(request);
-    }
-    for (const std::string& note : result.notes) {
-      if (i == 0) report("note", note);
-    }
-    if (o.metadata) {
-      result.picture.texts.emplace_back("parameters",
-                                        pictures::write_picture_text(describe_picture(o, request, result, facts)));
-    }
-    if (o.mark) result.picture.texts.emplace_back(images::kXmpKeyword, kMadeByModel);
-    const std::string path = numbered_path(o.out, i + 1, o.count);
-    write_output(path, images::encode_png(result.picture));
-    pictures_made.push_back(document_of(request, result, path));
-    if (o.common.json || is_standard_output(path)) continue;
-    say(fmt::format("gabbro: {}  {} x {}, seed {}, {} in {} steps on {}: {:.2f} s + {:.2f} s to decode\n", path,
-                    result.width, result.height, request.seed, result.sampler, request.steps, facts.device_id,
-                    result.denoise_seconds, result.decode_seconds));
-  }
-  if (o.common.json) {
-    print_json({{"model", facts.name}, {"device", facts.device_id}, {"pictures", std::move(pictures_made)}});
-  }
+  ImageRun(o, pipeline, std::move(request)).draw_all();
   return 0;
 }
 
@@ -124,92 +176,21 @@ void add_image(Command root) {
               "Stable Diffusion 1, 2 or SDXL: a folder as diffusers saves it, or a single safetensors or GGUF file")
       .required()
       .file(FileUse::kInput);
-  command.option("PROMPT,-p,--prompt", o->prompt, "What to draw").takes_text().required();
-  command.option("-o,--out", o->out, "PNG file to write; with --count 2: FILE-1.png, FILE-2.png; -: standard output")
-      .placeholder("FILE.png")
-      .file(FileUse::kStream);
-  command.option("-n,--negative", o->negative, "What not to draw").takes_text().alias("--negative-prompt");
-  command.number("--steps", o->steps, "Steps from noise to picture").range(1, 1000);
-  command.number("--guidance", o->guidance, "How much the prompt counts; at most 1: the negative prompt has no part")
-      .alias("--cfg,--cfg-scale,--guidance-scale");
-  command.number("--guidance-rescale", o->guidance_rescale,
-                 "Share of the contrast that guidance adds to take back, 0 to 1");
-  command.number("-s,--seed", o->seed, "Seed of the noise; picture i has seed + i").default_text("a random number");
-  command.number("-W,--width", o->width, "Width in pixels").default_text("the model's").range(1, 1 << 16);
-  command.number("-H,--height", o->height, "Height in pixels").default_text("the model's").range(1, 1 << 16);
-  command.number("--count", o->count, "Pictures to draw").range(1, 1 << 16);
-  command
-      .option("--sampler", o->sampler,
-              "euler, euler_a, heun, dpmpp_2m, dpmpp_2m_sde, dpmpp_sde, unipc, ddim, pndm, lcm, lms, ddpm, "
-              "tcd")
-      .placeholder("NAME")
-      .default_text("the pipeline's")
-      .alias("--sampling-method");
-  command
-      .option("--schedule", o->schedule,
-              "Noise levels by the names of A1111 and ComfyUI: normal, simple, sgm_uniform, ddim_uniform, karras, "
-              "exponential, beta, kl_optimal")
-      .placeholder("NAME")
-      .default_text("the pipeline's")
-      .alias("--scheduler");
-  command
-      .option("--like", o->like,
-              "Program whose noise, steps, strength and prompts are taken; options for one of these count more")
-      .one_of({"diffusers", "comfyui", "a1111"})
-      .placeholder("diffusers|comfyui|a1111")
-      .default_text("none");
-  Option init = command.option("--init", o->init, "Picture to redraw, PNG or JPEG; resized to the size")
-                    .placeholder("PICTURE")
-                    .file(FileUse::kInput);
-  command.number("--strength", o->strength, "How much of --init is redrawn: 0 keeps the picture, 1 none of it")
-      .needs(init)
-      .alias("--denoise,--denoising-strength");
-  command.number("--eta", o->eta, "New noise in each step, 0 to 1").default_text("the sampler's");
-  command.option("--rng", o->noise, "Whose noise a seed gives: PyTorch's on a CPU, or A1111's NV")
-      .one_of({"torch", "nv"})
-      .placeholder("torch|nv")
-      .default_text("torch");
-  command
-      .option("--weights", o->weights,
-              "How a prompt writes weights and may be longer than 75 tokens: as A1111, as ComfyUI, or not at all, as "
-              "in diffusers")
-      .one_of({"a1111", "comfyui", "none"})
-      .placeholder("a1111|comfyui|none")
-      .default_text("a1111");
-  command.number("--clip-skip", o->clip_skip, "Last layers of the text encoder to leave out; A1111 says one more")
-      .range(0, 64);
-  command.option("--embedding", o->embeddings, "A textual inversion, which the prompt calls by name; may be repeated")
-      .placeholder("[NAME=]FILE");
-  command.option("--vae", o->vae, "A file or folder whose autoencoder is used in place of the model's")
-      .placeholder("FILE")
-      .file(FileUse::kInput);
-  command
-      .option("--text-encoder", o->text_encoders,
-              "A file or folder whose text encoder is used in place of the model's; twice for SDXL")
-      .placeholder("FILE")
-      .file(FileUse::kInput);
-  command
-      .option(
-          "--tokenizer", o->tokenizers,
-          "Folder with vocab.json and merges.txt, which single files do not have; without it tokenizer/ next to the "
-          "file")
-      .placeholder("FOLDER")
-      .file(FileUse::kInput);
-  command.flag("--metadata,!--no-metadata", o->metadata, "Write prompt and settings into the file, as A1111 does");
-  command.flag("--mark", o->mark, "Mark the file as made by a model, in the words of IPTC (XMP)");
-  command.flag("--preview", o->preview, "Show the picture in the terminal while it is drawn");
-  command
-      .option("--preview-decoder", o->preview_decoder,
-              "Folder of TAESD, an AutoencoderTiny of diffusers, for previews; without it they are rough colors")
-      .placeholder("FOLDER")
-      .file(FileUse::kInput);
+  const auto options = std::make_shared<NamedOptions>(add_image_options(command, *o));
   add_device_options(command, o->common);
   add_check_weights(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro image FOLDER \"a red heart\" -o heart.png");
   command.example(
       "gabbro image FOLDER \"a (red:1.3) heart\" -o heart.png --sampler dpmpp_2m --schedule karras --seed 1");
-  command.runs([o] { return run(*o); });
+  command.example("gabbro image FOLDER \"a blue heart\" --init heart.png --strength 0.6 -o blue.png");
+  command.runs([o, options] {
+    std::set<std::string> given;
+    for (const auto& [name, option] : *options) {
+      if (option.given()) given.insert(name);
+    }
+    return run(*o, given);
+  });
 }
 
 }  // namespace gabbro::cli

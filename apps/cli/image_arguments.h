@@ -15,16 +15,18 @@ namespace gabbro::cli {
 struct ImageArguments {
   CommonOptions common;
   std::string model, prompt, negative, out, sampler, schedule, preview_decoder, init, like, vae;
+  std::string mask, lora_folder, parameters, resume_latent;
   std::optional<std::string> noise, weights;  // none: those of `like`
-  std::vector<std::string> embeddings, text_encoders, tokenizers;
+  std::vector<std::string> embeddings, loras, text_encoders, tokenizers;
   std::optional<uint64_t> seed;
   std::optional<float> eta;
-  int64_t width = 0, height = 0, steps = 20, count = 1, clip_skip = 0;
-  float guidance = 7.5f, guidance_rescale = 0, strength = 0.8f;
+  int64_t width = 0, height = 0, steps = 20, count = 1, batch = 1, clip_skip = 0;
+  std::optional<int64_t> only_position;  // the picture of the batch that is drawn; none: all
+  float guidance = 7.5f, guidance_rescale = 0, strength = 0.8f, mask_blur = 0, hires = 1, hires_strength = 0.7f;
   bool metadata = true, mark = false, preview = false;
 };
 
-// The request without a seed. Reads the picture to begin with. Throws bad_input that names the option or the file.
+// The request without a seed. Reads pictures and a latent. Throws bad_input that names the option or the file.
 pictures::PictureRequest picture_request(const ImageArguments& o);
 
 // As A1111 writes it.

@@ -162,7 +162,7 @@ class Image(TestCase):
             return lambda folder: (folder / file).write_bytes((folder / file).read_bytes()[:size])
 
         refused("model_index.json", lambda f: (f / "model_index.json").write_text("{"))
-        for name in ("FluxPipeline", "StableDiffusionXLImg2ImgPipeline", "StableDiffusion3Pipeline", "ZImagePipeline"):
+        for name in ("FluxPipeline", "StableDiffusionXLControlNetPipeline", "StableDiffusion3Pipeline", "ZImagePipeline"):
             refused(name, change("model_index.json", _class_name=name))
         refused("unet", change("model_index.json", unet=["diffusers", "Transformer2DModel"]))
         refused("text_encoder", change("model_index.json", text_encoder=None))
