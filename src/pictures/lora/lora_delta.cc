@@ -1,5 +1,6 @@
 #include "src/pictures/lora/lora_delta.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -71,6 +72,10 @@ class DeltaMaker {
     for (const auto& [name, tensor] : parts_) {
       if (!used_.contains(name)) throw fault(tensor, "has no place among the layer's tensors");
     }
+    for (const std::vector<float>* const values : {&delta.down, &delta.up, &delta.weight, &delta.bias}) {
+      if (!std::ranges::all_of(*values, [](float value) { return std::isfinite(value); }))
+        throw fault(parts_.begin()->second, "the layer's difference has values that are not numbers");
+    }
     return delta;
   }
 
@@ -130,6 +135,10 @@ class DeltaMaker {
   void require_size(const std::vector<float>& values, const char* name) const {
     require(std::ssize(values) == rows_ * columns_, parts_.at(name));
   }
+  // A product of this size is part of the weight: hostile files name larger ones.
+  void require_elements(int64_t rows, int64_t columns, const LoraTensor& tensor) const {
+    require(rows <= rows_ * columns_ / columns, tensor);
+  }
   static void scale(std::vector<float>& values, double by) {
     for (float& value : values) value = static_cast<float>(value * by);
   }
@@ -137,14 +146,16 @@ class DeltaMaker {
   void make_low_rank(LoraDelta& delta) {
     const Matrix down = matrix("down");
     Matrix up = matrix("up");
+    require(up.rows == rows_, parts_.at("up"));
     const double by = factor(down.rows);
     if (has("mid")) {
+      require_elements(up.rows, down.columns, parts_.at("down"));
       delta.weight = tucker(up, take("mid"), down);
       require_size(delta.weight, "down");
       return scale(delta.weight, by);
     }
     require(down.columns == columns_, parts_.at("down"));
-    require(up.rows == rows_ && up.columns == down.rows, parts_.at("up"));
+    require(up.columns == down.rows, parts_.at("up"));
     scale(up.values, by);
     delta.rank = down.rows;
     delta.down = down.values;
@@ -158,7 +169,9 @@ class DeltaMaker {
       const Matrix a = matrix(i == 0 ? "hada_w1_a" : "hada_w2_a"), b = matrix(i == 0 ? "hada_w1_b" : "hada_w2_b");
       const char* const middle = i == 0 ? "hada_t1" : "hada_t2";
       if (i == 0) rank = b.rows;
-      if (!has(middle)) require(a.columns == b.rows, parts_.at(i == 0 ? "hada_w1_b" : "hada_w2_b"));
+      const LoraTensor& right = parts_.at(i == 0 ? "hada_w1_b" : "hada_w2_b");
+      if (!has(middle)) require(a.columns == b.rows, right);
+      require_elements(has(middle) ? a.columns : a.rows, b.columns, right);
       factors[i] = has(middle) ? tucker(transposed(a), take(middle), b) : multiply(a, b).values;
       require_size(factors[i], i == 0 ? "hada_w1_a" : "hada_w2_a");
     }
@@ -174,6 +187,7 @@ class DeltaMaker {
     const auto product = [&](const char* a, const char* b) {
       const Matrix left = matrix(a), right = matrix(b);
       require(left.columns == right.rows, parts_.at(b));
+      require_elements(left.rows, right.columns, parts_.at(b));
       rank = right.rows;
       return multiply(left, right);
     };
@@ -185,12 +199,14 @@ class DeltaMaker {
     } else if (has("lokr_t2")) {
       const Matrix a = matrix("lokr_w2_a"), b = matrix("lokr_w2_b");
       rank = b.rows;
+      require_elements(a.columns, b.columns, parts_.at("lokr_w2_b"));
       w2 = {.rows = a.columns, .values = tucker(transposed(a), take("lokr_t2"), b)};
       w2.columns = std::ssize(w2.values) / w2.rows;
     } else {
       w2 = product("lokr_w2_a", "lokr_w2_b");
     }
     const LoraTensor& named = parts_.at(has("lokr_w1") ? "lokr_w1" : "lokr_w1_a");
+    require(w1.rows <= rows_ && w2.rows <= rows_ && w1.columns <= columns_ && w2.columns <= columns_, named);
     require(w2.columns % places == 0 && w1.rows * w2.rows == rows_ && w1.columns * w2.columns == columns_, named);
     const double by = rank > 0 ? factor(rank) : 1;
     used_.insert("alpha");  // whole factors have none to divide

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
+#include "src/base/quote.h"
 #include "src/formats/hugging_face/safetensors.h"
 #include "src/formats/quant/quant.h"
 
@@ -105,6 +106,44 @@ LoraKey parse_lora_key(std::string_view key) {
   return {};
 }
 
+namespace {
+
+LoraTensor read_tensor(const std::string& path, const safetensors::TensorInfo& tensor) {
+  LoraTensor read{.key = tensor.name, .shape = tensor.shape};
+  int64_t count = 1;
+  for (const int64_t length : tensor.shape) count *= length;
+  if (count == 0) throw bad_input("{}: {}: has no elements", path, tensor.name);
+  const DType dtype = tensor.dtype();
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
+    throw bad_input("{}: {}: is of dtype {}; adapters have F32, F16 or BF16", path, tensor.name, tensor.dtype_name);
+  read.values.resize(static_cast<size_t>(count));
+  dequantize_row(dtype, tensor.data.data(), read.values.data(), count);
+  for (const float value : read.values) {
+    if (!std::isfinite(value)) throw bad_input("{}: {}: has values that are not numbers", path, tensor.name);
+  }
+  return read;
+}
+
+LoraFile read_tensors(std::span<const safetensors::TensorInfo> tensors, const std::string& path) {
+  LoraFile lora{.path = path};
+  for (const safetensors::TensorInfo& tensor : tensors) {
+    if (std::ranges::any_of(tensor.name, [](unsigned char c) { return c < ' '; }))
+      throw bad_input("{}: {}: a name with control characters", path, quote(tensor.name));
+    const LoraKey key = parse_lora_key(tensor.name);
+    if (key.part.empty()) throw bad_input("{}: {}: a tensor of no known kind of adapter", path, tensor.name);
+    const bool is_new = lora.layers[key.layer].emplace(key.part, read_tensor(path, tensor)).second;
+    if (!is_new) throw bad_input("{}: {}: the layer has this tensor twice", path, tensor.name);
+  }
+  if (lora.layers.empty()) throw bad_input("{}: has no tensors", path);
+  return lora;
+}
+
+}  // namespace
+
+LoraFile parse_lora(std::span<const std::byte> bytes, const std::string& path) {
+  return read_tensors(safetensors::parse(bytes, path).tensors, path);
+}
+
 LoraFile read_lora(const std::string& path) {
   const std::string ending = std::filesystem::path(path).extension().string();
   if (ending == ".pt" || ending == ".bin" || ending == ".ckpt" || ending == ".pth") {
@@ -112,23 +151,7 @@ LoraFile read_lora(const std::string& path) {
                 "a safetensors file of the same adapter is read");
   }
   const safetensors::File file(path);
-  LoraFile lora{.path = path};
-  for (const safetensors::TensorInfo& tensor : file.tensors()) {
-    const LoraKey key = parse_lora_key(tensor.name);
-    if (key.part.empty()) throw bad_input("{}: {}: a tensor of no known kind of adapter", path, tensor.name);
-    LoraTensor read{.key = tensor.name, .shape = tensor.shape};
-    int64_t count = 1;
-    for (const int64_t length : tensor.shape) count *= length;
-    read.values.resize(static_cast<size_t>(count));
-    dequantize_row(tensor.dtype(), tensor.data.data(), read.values.data(), count);
-    for (const float value : read.values) {
-      if (!std::isfinite(value)) throw bad_input("{}: {}: has values that are not numbers", path, tensor.name);
-    }
-    const bool is_new = lora.layers[key.layer].emplace(key.part, std::move(read)).second;
-    if (!is_new) throw bad_input("{}: {}: the layer has this tensor twice", path, tensor.name);
-  }
-  if (lora.layers.empty()) throw bad_input("{}: has no tensors", path);
-  return lora;
+  return read_tensors(file.tensors(), path);
 }
 
 }  // namespace gabbro::pictures

@@ -1,7 +1,9 @@
 // Files of adapters for pictures: LoRA and its relatives, in any of the spellings of their layers.
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +34,8 @@ struct LoraFile {
 // Throws bad_input that names the file and the tensor: a pickle, a tensor of no known kind (which it names), values
 // that are not numbers.
 LoraFile read_lora(const std::string& path);
+// The same of a file's bytes, for which `path` is only a name.
+LoraFile parse_lora(std::span<const std::byte> bytes, const std::string& path);
 
 // The layer and the part that a name of a file stands for; an empty part: of no known kind.
 struct LoraKey {

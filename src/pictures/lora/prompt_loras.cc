@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
+#include "src/base/quote.h"
 
 namespace gabbro::pictures {
 namespace {
@@ -16,7 +17,7 @@ double strength_of(std::string_view text, std::string_view words) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
-    throw bad_input("{}: '{}' is not a strength", words, text);
+    throw bad_input("{}: {} is not a strength", quote(words), quote(text));
   return value;
 }
 
@@ -29,11 +30,11 @@ NamedLora read_lora_words(std::string_view words) {
     if (colon == inside.size()) break;
     inside.remove_prefix(colon + 1);
   }
-  if (parts[0].empty() || parts.size() > 3) throw bad_input("{}: expected <lora:NAME:STRENGTH>", words);
+  if (parts[0].empty() || parts.size() > 3) throw bad_input("{}: expected <lora:NAME:STRENGTH>", quote(words));
   NamedLora lora{.name = std::string(parts[0])};
   if (parts.size() > 1) lora.strength = strength_of(parts[1], words);
   if (parts.size() > 2 && strength_of(parts[2], words) != lora.strength)
-    throw bad_input("{}: different strengths for text encoder and U-Net are not supported", words);
+    throw bad_input("{}: different strengths for text encoder and U-Net are not supported", quote(words));
   return lora;
 }
 
@@ -65,7 +66,8 @@ std::string find_lora(const std::string& folder, const std::string& name) {
     }
   }
   if (error) throw bad_input("{}: {}", folder, error.message());
-  if (found.empty()) throw bad_input("<lora:{}>: there is no file {} in {}", name, wanted, folder);
+  if (found.empty())
+    throw bad_input("{}: there is no file {} in {}", quote("<lora:" + name + ">"), quote(wanted), folder);
   return *std::ranges::min_element(found, {}, [](const std::string& path) { return std::pair(path.size(), path); });
 }
 
