@@ -1,5 +1,7 @@
 #include "apps/cli/image_latent.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 
@@ -20,6 +22,8 @@ LatentFile read_latent_file(const std::string& path) {
     throw bad_input("--resume-latent {}: has no latent of [channels, height, width] in f32", path);
   auto latent = std::make_shared<pictures::Latent>(tensor->data.size() / sizeof(float));
   std::memcpy(latent->data(), tensor->data.data(), tensor->data.size());
+  if (!std::ranges::all_of(*latent, [](float value) { return std::isfinite(value); }))
+    throw bad_input("--resume-latent {}: the latent has values that are not numbers", path);
   return {.latent = latent, .height = tensor->shape[1], .width = tensor->shape[2]};
 }
 

@@ -94,7 +94,7 @@ class Settings {
     if (is_free(option) && text_.setting(key) != nullptr) value = parsed<T>(key);
   }
 
-  // What changes a picture and is not built here.
+  // Settings that change a picture and are not built here.
   void refuse_others() const {
     for (const char* const key : {"Variation seed", "ENSD", "Token merging ratio", "Refiner", "Hires steps", "NGMS",
                                   "Face restoration", "Tiling", "Script", "Schedule max sigma", "Schedule min sigma"}) {
@@ -109,7 +109,7 @@ class Settings {
   void read_seed() {
     if (!is_free("--seed") || text_.setting("Seed") == nullptr) return;
     o_.seed = parsed<uint64_t>("Seed");
-    if (text_.setting("Batch pos") == nullptr || !is_free("--batch")) return;
+    if (text_.setting("Batch pos") == nullptr || text_.setting("Batch size") == nullptr || !is_free("--batch")) return;
     o_.batch = parsed<int64_t>("Batch size");
     o_.only_position = parsed<int64_t>("Batch pos");
   }

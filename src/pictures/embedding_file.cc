@@ -1,5 +1,7 @@
 #include "src/pictures/embedding_file.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "src/base/error.h"
@@ -29,8 +31,13 @@ Embedding read_embedding(const std::string& name, const std::string& path, int64
     throw bad_input("{}: {}: vectors of {} numbers, the text encoder's have {}", path, found->name, columns, width);
   if (rows < 1 || rows > kMostVectors)
     throw bad_input("{}: {}: {} vectors, expected 1 to {}", path, found->name, rows, kMostVectors);
+  const DType dtype = found->dtype();
+  if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
+    throw bad_input("{}: {}: is of dtype {}; embeddings have F32, F16 or BF16", path, found->name, found->dtype_name);
   std::vector<float> values(static_cast<size_t>(rows * columns));
-  dequantize_row(found->dtype(), found->data.data(), values.data(), rows * columns);
+  dequantize_row(dtype, found->data.data(), values.data(), rows * columns);
+  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+    throw bad_input("{}: {}: has values that are not numbers", path, found->name);
   Embedding embedding{.name = name};
   for (int64_t row = 0; row < rows; ++row) {
     const auto first = values.begin() + row * columns;
