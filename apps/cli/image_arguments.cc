@@ -84,6 +84,7 @@ PictureRequest picture_request(const ImageArguments& o) {
   request.hires = as_written(o.hires);
   request.hires_strength = as_written(o.hires_strength);
   request.batch = o.batch;
+  if (o.bands != "auto") request.bands = o.bands == "on" ? pictures::DecodeBands::kOn : pictures::DecodeBands::kOff;
   read_loras(o, request);
   read_pictures(o, request);
   return request;
@@ -100,7 +101,7 @@ pictures::PictureText describe_picture(const ImageArguments& o, const PictureReq
   const bool larger = request.hires > 1;
   const int64_t width = !larger ? result.width : request.width > 0 ? request.width : facts.width;
   const int64_t height = !larger ? result.height : request.height > 0 ? request.height : facts.height;
-  // Pictures of one stream have its seed; others each one of their own.
+  // Pictures of one stream have its seed; others have a seed each.
   const bool stream = pictures::rules_of(request.like).one_stream && request.batch > 1;
   const uint64_t seed = request.seed + (stream ? 0 : static_cast<uint64_t>(request.position));
   text.settings = {{"Steps", std::to_string(o.steps)},

@@ -122,11 +122,17 @@ void add_pictures(Command& command, ImageArguments& o, NamedOptions& named) {
   named.emplace_back("--mask-blur",
                      command.number("--mask-blur", o.mask_blur, "Radius in pixels that blurs the mask").needs(mask));
   named.emplace_back("--hires",
-                     command.number("--hires", o.hires, "Draw once more at so many times the size, from the latent")
+                     command.number("--hires", o.hires, "Draw once more at this multiple of the size, from the latent")
                          .excludes(init)
                          .default_text("1: not"));
   named.emplace_back("--hires-strength",
                      command.number("--hires-strength", o.hires_strength, "How much is redrawn at the larger size"));
+  command
+      .option("--decode-bands", o.bands,
+              "Decode in bands of rows, with a quarter of the memory and the picture within 1 of 255 levels; auto: "
+              "pictures above 512 x 512")
+      .one_of({"auto", "on", "off"})
+      .placeholder("auto|on|off");
   command
       .option("--resume-latent", o.resume_latent,
               "Only decode this latent, which was kept where a picture could not be decoded")

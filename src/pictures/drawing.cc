@@ -172,7 +172,7 @@ void Drawing::decode() {
   const Size size = latent_size();
   if (request_.on_latent) request_.on_latent(result_.latent, size.height, size.width);
   const auto started = std::chrono::steady_clock::now();
-  result_.picture = s_.decode(result_.latent, size.height, size.width, request_.cancel);
+  result_.picture = s_.decode(result_.latent, size.height, size.width, request_);
   if (!mask_.pixels.empty()) paste_unmasked(result_.picture, init_, mask_);
   result_.decode_seconds = seconds_since(started);
   s_.files.require_unchanged();

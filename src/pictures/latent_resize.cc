@@ -5,7 +5,7 @@
 namespace gabbro::pictures {
 namespace {
 
-// Where an element of the result is among those of one axis.
+// Neighbors of an element of the result on one axis.
 struct Between {
   size_t low = 0, high = 0;
   float share = 0;  // of `high`

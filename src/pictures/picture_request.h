@@ -16,6 +16,9 @@
 
 namespace gabbro::pictures {
 
+// Whether latents are decoded layer by layer in bands of rows, with less memory (diffusion/banded_decoder.h).
+enum class DecodeBands { kAuto, kOff, kOn };  // kAuto: pictures above 512 x 512 of Stable Diffusion's autoencoder
+
 // A step is done: `latent` is the picture that the model sees at present, [C, h, w]; of a batch the first one.
 struct PictureStep {
   int64_t step = 0, steps = 0;  // calls of the model so far, and all of them
@@ -52,9 +55,10 @@ struct PictureRequest {
   double mask_blur = 0;
   // One of several pictures that are drawn from a seed, and which of them (BatchNoise).
   int64_t batch = 1, position = 0;
-  // Drawn first at the size, then redrawn by this strength from a latent that is so many times as large; 1: not.
+  // Drawn first at the size, then redrawn by this strength from a latent that is `hires` times as large; 1: not.
   double hires = 1, hires_strength = 0.7;
-  // A latent [C, h, w] of an earlier request, which is only decoded; its sides are those of the request.
+  DecodeBands bands = DecodeBands::kAuto;
+  // A latent [C, h, w] of an earlier request, which is only decoded; its sides are the request's.
   std::shared_ptr<const Latent> latent{};
   // Called with the latent before it is decoded, [C, height, width].
   std::function<void(const Latent& latent, int64_t height, int64_t width)> on_latent{};

@@ -3,6 +3,7 @@
 #include "gabbro/graph/eval.h"
 #include "src/base/error.h"
 #include "src/formats/quant/quant.h"
+#include "src/models/diffusion/banded_decoder.h"
 #include "src/models/weights/checkpoint_weights.h"
 #include "src/models/weights/module_weights.h"
 #include "src/pictures/guidance.h"
@@ -18,7 +19,7 @@ namespace {
 
 using diffusion::Autoencoder;
 
-constexpr int64_t kMostSide = 16384, kMostSteps = 1000;
+constexpr int64_t kMostSide = 16384, kMostSteps = 1000, kMostBatch = 4096;
 
 // A model of modules from a part's folder.
 template <class M, class... Options>
@@ -62,6 +63,17 @@ void require_texts(const std::string& path, const PromptEncoder& text, const dif
     throw bad_input("{}: the text encoder's states have {} numbers, the U-Net wants {}", path, text.width(),
                     unet.context_width);
   }
+}
+
+// The largest activation that is decoded whole: 256 MiB, Stable Diffusion's at 512 x 512. Several of this size are
+// there at once.
+constexpr int64_t kMostWhole = int64_t{1} << 26;
+
+bool in_bands(const diffusion::AutoencoderConfig& config, DecodeBands bands, int64_t latent_elements) {
+  if (bands != DecodeBands::kAuto) return bands == DecodeBands::kOn;
+  // The last upsampling has the channels of the level before it.
+  const int64_t channels = config.channels[config.channels.size() > 1 ? 1 : 0];
+  return latent_elements * config.factor() * config.factor() * channels > kMostWhole;
 }
 
 // Reads a part's tensors in f32, whose names may have the prefix.
@@ -189,13 +201,15 @@ void Pipeline::check(const PictureRequest& request) const {
       scheduler.sampler->style == TimestepStyle::kDiscrete || scheduler.sampler->style == TimestepStyle::kConsistency;
   if (!request.schedule.empty() && own_timesteps)
     throw bad_input("--schedule {}: the sampler {} has its own timesteps", request.schedule, scheduler.sampler->name);
-  if (request.batch < 1 || request.position < 0 || request.position >= request.batch)
+  if (request.batch < 1 || request.batch > kMostBatch)
+    throw bad_input("--batch {} is not in 1 to {}", request.batch, kMostBatch);
+  if (request.position < 0 || request.position >= request.batch)
     throw bad_input("picture {} of a batch of {}", request.position, request.batch);
   if (request.latent != nullptr) {
     const int64_t multiple = facts.size_multiple, channels = state_->autoencoder->config().latent_channels;
     if (std::ssize(*request.latent) != channels * (request.width / multiple) * (request.height / multiple))
-      throw bad_input("a latent of {} numbers for {} x {} pixels", request.latent->size(), request.width,
-                      request.height);
+      throw bad_input("--resume-latent: a latent of {} numbers for {} x {} pixels", request.latent->size(),
+                      request.width, request.height);
   }
   check_hires(request);
   check_init(request);
@@ -308,13 +322,15 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condi
 }
 
 images::Picture Pipeline::State::decode(const Latent& latent, int64_t height, int64_t width,
-                                        const std::atomic<bool>* cancel) const {
+                                        const PictureRequest& request) const {
   const diffusion::AutoencoderConfig& config = autoencoder->config();
   Latent scaled = latent;
   for (float& value : scaled) value = static_cast<float>(value / config.scaling + config.shift);
   const Tensor z = device->upload(DType::f32, Shape{1, config.latent_channels, height, width}, scaled.data());
+  if (in_bands(config, request.bands, height * width))
+    return picture_of(diffusion::decode_in_bands(*autoencoder, z, {.cancel = request.cancel}), 0.5f, 0.5f);
   Tensor y = autoencoder->decode(z);  // [1, 3, H, W]
-  eval(std::span(&y, 1), cancel);
+  eval(std::span(&y, 1), request.cancel);
   return picture_of(y, 0.5f, 0.5f);
 }
 

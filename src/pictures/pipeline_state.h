@@ -38,7 +38,7 @@ struct Pipeline::State {
   std::vector<float> denoise(const Latent& x, const Latent& condition, double timestep, const EncodedPrompts& prompts,
                              const PictureRequest& request, int64_t height, int64_t width);
   std::vector<float> added_features(const EncodedPrompts& prompts, int64_t height, int64_t width) const;
-  images::Picture decode(const Latent& latent, int64_t height, int64_t width, const std::atomic<bool>* cancel) const;
+  images::Picture decode(const Latent& latent, int64_t height, int64_t width, const PictureRequest& request) const;
 };
 
 }  // namespace gabbro::pictures

@@ -24,7 +24,7 @@ struct ProgramRules {
   bool whole_timesteps = false;
   // Noise of the largest sigma is all of the first state's variance.
   bool full_start = false;
-  // Of a masked picture, what is not redrawn is in the first state too, and not only after the first step.
+  // The first state has the unmasked part of a picture too; else states have it from the first step on.
   bool keeps_from_start = false;
 };
 ProgramRules rules_of(Program program);

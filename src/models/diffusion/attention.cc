@@ -60,14 +60,23 @@ PixelAttention::PixelAttention(const nn::Factory& make, int64_t channels, int64_
   to_out->set("0", layer({"to_out.0", "proj_attn"}));
 }
 
-Tensor PixelAttention::operator()(const Tensor& x) const {
+PixelAttention::Heads PixelAttention::heads(const Tensor& x) const {
   const Shape& s = x.shape();
   const int64_t pixels = s[2] * s[3];
   const Tensor h = permute(reshape((*group_norm)(x), Shape{s[0], s[1], pixels}), {0, 2, 1});  // [B, L, C]
   const auto one_head = [&](const Tensor& y) { return reshape(y, Shape{s[0], 1, pixels, s[1]}); };
-  const Tensor mixed = scaled_dot_product_attention(one_head((*to_q)(h)), one_head((*to_k)(h)), one_head((*to_v)(h)));
-  const Tensor y = (*to_out)[0](reshape(mixed, Shape{s[0], pixels, s[1]}));  // [B, L, C]
+  return {.q = one_head((*to_q)(h)), .k = one_head((*to_k)(h)), .v = one_head((*to_v)(h))};
+}
+
+Tensor PixelAttention::add(const Tensor& x, const Tensor& mixed) const {
+  const Shape& s = x.shape();
+  const Tensor y = (*to_out)[0](reshape(mixed, Shape{s[0], s[2] * s[3], s[1]}));  // [B, L, C]
   return x + reshape(permute(y, {0, 2, 1}), s);
+}
+
+Tensor PixelAttention::operator()(const Tensor& x) const {
+  const Heads all = heads(x);
+  return add(x, scaled_dot_product_attention(all.q, all.k, all.v));
 }
 
 }  // namespace gabbro::diffusion

@@ -36,6 +36,12 @@ class PixelAttention : public nn::Module {
  public:
   PixelAttention(const nn::Factory& make, int64_t channels, int64_t groups, double eps);
   Tensor operator()(const Tensor& x) const;
+  // The layer is add(x, attention of heads(x)): for callers that attend in steps.
+  struct Heads {
+    Tensor q, k, v;  // [B, 1, H · W, C]
+  };
+  Heads heads(const Tensor& x) const;
+  Tensor add(const Tensor& x, const Tensor& mixed) const;  // mixed [B, 1, H · W, C]
 
   std::shared_ptr<nn::GroupNorm> group_norm;
   std::shared_ptr<nn::Linear> to_q, to_k, to_v;

@@ -118,9 +118,11 @@ Autoencoder::Autoencoder(const nn::Factory& make, const AutoencoderConfig& confi
     add_module("post_quant_conv", post_quant_conv_, one_by_one("post_quant_conv", config.latent_channels));
 }
 
-Tensor Autoencoder::decode(const Tensor& latent) const {
-  return (*decoder_)(post_quant_conv_ != nullptr ? (*post_quant_conv_)(latent) : latent);
+Tensor Autoencoder::after_quantization(const Tensor& latent) const {
+  return post_quant_conv_ != nullptr ? (*post_quant_conv_)(latent) : latent;
 }
+
+Tensor Autoencoder::decode(const Tensor& latent) const { return (*decoder_)(after_quantization(latent)); }
 
 Tensor Autoencoder::encode(const Tensor& picture) const {
   if (encoder_ == nullptr) throw std::logic_error("the encoder was not loaded");

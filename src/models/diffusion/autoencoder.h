@@ -84,6 +84,9 @@ class Autoencoder : public nn::Module {
   Tensor decode(const Tensor& latent) const;
   // Mean, then logarithm of the variance: [B, 2 C, h, w].
   Tensor encode(const Tensor& picture) const;
+  // decode() is decoder()(after_quantization(latent)).
+  const AutoencoderDecoder& decoder() const { return *decoder_; }
+  Tensor after_quantization(const Tensor& latent) const;
 
  private:
   AutoencoderConfig config_;

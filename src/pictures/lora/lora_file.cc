@@ -54,7 +54,7 @@ constexpr Ending kEndings[] = {{".lora_linear_layer.down.weight", "down"},
                                {".w_norm", "w_norm"},
                                {".b_norm", "b_norm"}};
 
-// What programs write before a layer's path, with '_' for '.'; the empty prefix is the last.
+// Prefixes of programs before a layer's path, with '_' for '.'; the empty prefix is the last.
 struct Prefix {
   std::string_view text;
   int text_encoder = 0;  // from 1 on
