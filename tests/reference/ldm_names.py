@@ -1,5 +1,5 @@
-"""Names of tensors in the original layout of Stable Diffusion for those of diffusers: the reverse of what diffusers does
-when it reads a single file. make_single_file_fixtures.py checks them with diffusers' own conversion."""
+"""Names of tensors in the original layout of Stable Diffusion for names of diffusers, the reverse of diffusers'
+conversion of single files, with which make_single_file_fixtures.py checks them."""
 import re
 
 RESNET = {"norm1": "in_layers.0", "conv1": "in_layers.2", "time_emb_proj": "emb_layers.1", "norm2": "out_layers.0",

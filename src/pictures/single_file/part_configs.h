@@ -7,9 +7,9 @@
 
 namespace gabbro::pictures {
 
-// unet/config.json. What no shape says is that of the family: 8 heads (Stable Diffusion 1) or heads of 64 channels, 32
-// groups, and the size that it was trained with. Throws bad_input that names a tensor that is missing, or blocks that a
-// U-Net of the family does not have.
+// unet/config.json. The family decides what no shape says: 8 heads (Stable Diffusion 1) or heads of 64 channels, 32
+// groups, and the size that the model was trained with. Throws bad_input that names a tensor that is missing, or blocks
+// that a U-Net of the family does not have.
 Json unet_config(const Checkpoint& checkpoint, const Signature& signature);
 
 // The blocks of unet/config.json; `name`: what messages call it.

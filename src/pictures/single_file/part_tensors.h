@@ -15,8 +15,8 @@ Checkpoint unet_tensors(const Checkpoint& checkpoint, const std::string& prefix,
 // Attention by 1 x 1 convolutions becomes attention by matrices.
 Checkpoint autoencoder_tensors(const Checkpoint& checkpoint, const std::string& prefix, const std::string& name,
                                const Json& config);
-// Of OpenCLIP, the fused matrices are cut into those of queries, keys and values, and the projection is transposed.
-// Layers beyond those of the configuration are left out.
+// Cuts OpenCLIP's fused matrices into queries, keys and values, and transposes its projection. Leaves out layers beyond
+// the number in the configuration.
 Checkpoint text_tensors(const Checkpoint& checkpoint, const TextSignature& signature, const std::string& name,
                         const Json& config);
 

@@ -85,7 +85,7 @@ std::vector<std::pair<std::string, std::string>> missing_parts(const std::string
   if (signature.text_encoders.size() < wanted_encoders(signature) && given.text_encoders.empty()) {
     missing.emplace_back(
         wanted_encoders(signature) == 2 ? "pair of text encoders (CLIP-L, OpenCLIP-G)" : "text encoder (CLIP)",
-        wanted_encoders(signature) == 2 ? "--text-encoder FILE, twice, takes those of other files"
+        wanted_encoders(signature) == 2 ? "--text-encoder FILE, twice, takes encoders of other files"
                                         : "--text-encoder FILE takes one of another file");
   }
   if (given.tokenizers.empty() && !is_present(fs::path(path).parent_path() / "tokenizer")) {

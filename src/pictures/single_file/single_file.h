@@ -16,7 +16,7 @@ inline constexpr const char* kPipelineField = "gabbro.pipeline";
 // Throws bad_input that names the file; for a part that is missing the hint is the option that gives it.
 PipelineParts open_single_file(const std::string& path, const GivenParts& given);
 
-// What a single file is and why, a line each. Throws bad_input for what is not recognized.
+// The family of a single file and the reasons, a line each. explain_single_file throws bad_input for an unknown file.
 struct ExplainedFile {
   std::string title;
   std::vector<std::string> reasons;
@@ -24,7 +24,7 @@ struct ExplainedFile {
 };
 ExplainedFile explain_single_file(const std::string& path);
 
-// Puts given parts in place of those of a pipeline. Throws bad_input that names the option.
+// Replaces parts of a pipeline by given ones. Throws bad_input that names the option.
 void replace_parts(PipelineParts& parts, const GivenParts& given);
 
 }  // namespace gabbro::pictures
