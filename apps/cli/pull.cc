@@ -70,6 +70,7 @@ class TransferLine {
 
 void print_pulled(const hub::PullResult& result, const hub::RepoName& name, bool json) {
   if (!result.note.empty()) report("note", result.note);
+  if (!json && !result.license.empty()) report("note", fmt::format("license: {}", printable(result.license)));
   if (!json && result.files.empty()) return print(result.path + "\n");
   if (!json) {
     report("note",
@@ -77,13 +78,10 @@ void print_pulled(const hub::PullResult& result, const hub::RepoName& name, bool
                        result.files.size() == 1 ? "" : "s", result.received == 0 ? ", all of it was there" : ""));
     return print(result.path + "\n");
   }
-  nlohmann::ordered_json document = {{"model", result.model},
-                                     {"repository", name.id},
-                                     {"commit", result.commit},
-                                     {"path", result.path},
-                                     {"bytes", result.bytes},
-                                     {"bytes_received", result.received},
-                                     {"files", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json document = {{"model", result.model},     {"repository", name.id},
+                                     {"commit", result.commit},   {"path", result.path},
+                                     {"bytes", result.bytes},     {"bytes_received", result.received},
+                                     {"license", result.license}, {"files", nlohmann::ordered_json::array()}};
   for (const hub::RepoFile& file : result.files)
     document["files"].push_back({{"path", file.path}, {"bytes", file.size}, {"hash", file.blob}});
   print_json(document);

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
+#include "src/hub/license.h"
 #include "src/hub/model_cache.h"
 #include "src/hub/model_folders.h"
 #include "src/hub/selection.h"
@@ -55,12 +56,16 @@ std::optional<PullResult> pull_from_cache(const Settings& settings, const PullOp
   if (has_patterns) {
     std::erase_if(files, [&](const std::string& path) { return !is_selected(path, options.include, options.exclude); });
     if (files.empty()) return {};
-    result.path = snapshot;
+    const auto single = single_file_of(files);
+    result.path = single ? snapshot + "/" + *single : snapshot;
   } else {
     const RepoFolder folder = snapshot_folder(cache, *commit);
     auto path = find_in(folder, name);
     const bool is_other = name.tag.empty() && folder.problem.empty() && folder.broken.empty() && !files.empty();
-    if (!path && is_other) path = snapshot;  // a tokenizer alone, say
+    if (!path && is_other) {  // a single file, or a tokenizer alone, say
+      const auto single = single_file_of(files);
+      path = single ? snapshot + "/" + *single : snapshot;
+    }
     if (!path) return {};
     result.path = *path;
     const auto is_it = [&](const GgufModel& model) { return snapshot + "/" + model.files.front() == *path; };
@@ -71,6 +76,7 @@ std::optional<PullResult> pull_from_cache(const Settings& settings, const PullOp
     }
   }
   add_files(result, snapshot, files);
+  result.license = license_of(snapshot, result.files);
   return result;
 }
 

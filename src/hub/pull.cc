@@ -11,6 +11,7 @@
 #include "src/hub/cached_pull.h"
 #include "src/hub/gguf_files.h"
 #include "src/hub/hub_client.h"
+#include "src/hub/license.h"
 #include "src/hub/selection.h"
 
 namespace gabbro::hub {
@@ -90,6 +91,7 @@ PullResult download_listed(const Settings& settings, const PullOptions& options,
   PullResult result = result_of(cache, listing.commit, options.name, selection);
   result.received = download(settings, cache, listing.commit, selection.files, options.download);
   link_files(cache, listing.commit, selection);
+  result.license = license_of(cache.snapshot(listing.commit), selection.files);
   cache.write_ref(options.name.revision.empty() ? kDefaultRevision : options.name.revision, listing.commit);
   return result;
 }

@@ -18,11 +18,12 @@ struct PullOptions {
 
 struct PullResult {
   std::string model;  // as MODEL of other commands: "owner/name:q4_k_m"
-  std::string path;   // of the GGUF file, or of the snapshot's folder
+  std::string path;   // of the GGUF or single file, or of the snapshot's folder
   std::string commit;
   std::vector<RepoFile> files;
   uint64_t bytes = 0;     // of the files
   uint64_t received = 0;  // of these, what came over the network now
+  std::string license;    // that the repository states (license.h); empty: none of the files tells it
   std::string note;       // why this is what was on this machine: the Hub was not asked; empty where it was
 };
 

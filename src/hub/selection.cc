@@ -99,6 +99,30 @@ Selection select_gguf(const std::vector<RepoFile>& files, const RepoName& name, 
   return {files_of(files, model->files), model->files.front(), tag_of(*model, models)};
 }
 
+// Files in the root of a repository without a configuration, each of which may be a model.
+std::vector<std::string> single_files(const std::vector<RepoFile>& files) {
+  std::vector<std::string> found;
+  for (const RepoFile& file : files) {
+    if (is_in_root(file.path) && file.path.ends_with(".safetensors")) found.push_back(file.path);
+  }
+  return found;
+}
+
+Selection select_single(const std::vector<RepoFile>& files, const RepoName& name,
+                        const std::vector<std::string>& singles) {
+  if (singles.size() > 1) {
+    throw Error(
+        ErrorCode::kBadInput,
+        fmt::format("{} has {} safetensors files and no config.json or model_index.json", name.id, singles.size()),
+        fmt::format("--include NAME chooses one: {}", fmt::join(singles, ", ")));
+  }
+  Selection selection{.files = {}, .model = singles.front(), .tag = ""};
+  std::ranges::copy_if(files, std::back_inserter(selection.files), [&](const RepoFile& file) {
+    return file.path == selection.model || (is_in_root(file.path) && is_document(lower_case(file.path)));
+  });
+  return selection;
+}
+
 Selection select_by_patterns(const std::vector<RepoFile>& files, const RepoName& name,
                              const std::vector<std::string>& include, const std::vector<std::string>& exclude) {
   if (!name.tag.empty())
@@ -113,11 +137,24 @@ Selection select_by_patterns(const std::vector<RepoFile>& files, const RepoName&
   if (models.size() == 1 && models.front().is_complete) {
     selection.model = models.front().files.front();
     selection.tag = tag_of(models.front(), gguf_models(paths_of(files)));
+  } else if (auto single = single_file_of(paths_of(selection.files)); single && models.empty()) {
+    selection.model = *single;
   }
   return selection;
 }
 
 }  // namespace
+
+std::optional<std::string> single_file_of(const std::vector<std::string>& paths) {
+  std::optional<std::string> found;
+  for (const std::string& path : paths) {
+    if (path == "config.json" || path == "model_index.json") return std::nullopt;
+    if (!path.ends_with(".safetensors")) continue;
+    if (found) return std::nullopt;
+    found = path;
+  }
+  return found;
+}
 
 bool is_selected(const std::string& path, const std::vector<std::string>& include,
                  const std::vector<std::string>& exclude) {
@@ -134,6 +171,8 @@ Selection select_files(const std::vector<RepoFile>& files, const RepoName& name,
   if (has_file(files, "model_index.json") || (has_file(files, "config.json") && has_weights))
     return {folder_files(files), "", ""};
   if (!models.empty()) return select_gguf(files, name, models);
+  if (const std::vector<std::string> singles = single_files(files); !singles.empty())
+    return select_single(files, name, singles);
   throw Error(ErrorCode::kBadInput, fmt::format("{} has neither GGUF files nor safetensors", name.id),
               "--include '*' downloads all of its files");
 }

@@ -60,6 +60,24 @@ class Downloads(PullTest):
         self.pull("own/sd")
         self.check_cache("own/sd", commit, pipeline)
 
+    def test_single_files(self):
+        card = b"---\nlicense: other\nlicense_name: 'openrail++'\n---\n# m\n"
+        model = {"sd.safetensors": b"s", "README.md": card}
+        commit = self.hub.repo("own/single").commit({**model, "a.png": b"p", "sd.ckpt": b"c"})
+        result = self.pull("own/single")
+        self.check_cache("own/single", commit, model)
+        self.assertTrue(result.text.strip().endswith("/sd.safetensors"), result)
+        self.assertIn(b"license: openrail++", result.err)
+        document = json.loads(self.pull("own/single", "--json").text)
+        self.assertEqual(document["license"], "openrail++")
+        offline = self.pull("own/single", HF_HUB_OFFLINE="1")
+        self.assertEqual(offline.text, result.text)
+        self.hub.repo("own/several").commit({"a.safetensors": b"a", "b.safetensors": b"b", "LICENSE": b"\n MIT License\n"})
+        self.pull_fails(2, "own/several", says=["2 safetensors files", "--include", "a.safetensors, b.safetensors"])
+        result = self.pull("own/several", "--include", "b.safetensors", "--include", "LICENSE")
+        self.assertTrue(result.text.strip().endswith("/b.safetensors"), result)
+        self.assertIn(b"license: MIT License", result.err)
+
     def test_patterns_choose_files(self):
         commit = self.hub.repo("own/m").commit({"a.txt": b"a", "b.txt": b"b", "d/c.txt": b"c", "d/e.bin": b"e"})
         self.pull("own/m", "--include", "*.txt", "--exclude", "b*", "--exclude", "nothing")
