@@ -1,5 +1,5 @@
 // `convert`: a GGUF file of a safetensors folder, or of another GGUF file with its weights in other formats; of a
-// pipeline's folder another folder.
+// pipeline of pictures a folder or a single file.
 #include <sys/stat.h>
 
 #include <chrono>
@@ -11,6 +11,7 @@
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
+#include "apps/cli/picture_parts.h"
 #include "apps/cli/source_layers.h"
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
@@ -20,7 +21,7 @@
 #include "src/hub/model_cache.h"
 #include "src/models/llm/registry.h"
 #include "src/pictures/pipeline_conversion.h"
-#include "src/pictures/pipeline_folder.h"
+#include "src/pictures/single_file/single_file.h"
 
 namespace gabbro::cli {
 namespace {
@@ -33,6 +34,7 @@ struct ConvertOptions {
   bool force = false;
   std::string imatrix;
   std::vector<std::string> lora;
+  pictures::GivenParts parts;
 };
 
 const FileType& type_of(const std::string& name) {
@@ -90,13 +92,13 @@ void report_left_out(const SourceLayers& layers) {
   if (!left_out.empty()) report("note", fmt::format("{}: not part of the new file: {}", layers->name, left_out));
 }
 
-// A pipeline's folder becomes another folder.
+// A pipeline's folder or single file becomes another one.
 int run_pipeline(const ConvertOptions& o, const InputFiles& inputs, const FileType& type) {
-  for (const auto& [given, option] :
-       {std::pair(!o.imatrix.empty(), "--imatrix"), {!o.lora.empty(), "--lora"}, {o.force, "--force"}}) {
-    if (given) throw bad_input("{} is not for pipelines of pictures", option);
-  }
-  const std::string out = o.out.empty() ? default_name(o.model, std::string(type.name), "") : o.out;
+  refuse_for_pictures({{!o.imatrix.empty(), "--imatrix"}, {!o.lora.empty(), "--lora"}, {o.force, "--force"}});
+  const char* const ending = !pictures::is_single_file(o.model) ? ""
+                             : is_quantized(type.base)          ? ".gguf"
+                                                                : ".safetensors";
+  const std::string out = o.out.empty() ? default_name(o.model, std::string(type.name), ending) : o.out;
   inputs.refuse_output(out);
   const Cancelable cancelable;
   const auto start = std::chrono::steady_clock::now();
@@ -104,7 +106,8 @@ int run_pipeline(const ConvertOptions& o, const InputFiles& inputs, const FileTy
   {
     ProgressBar bar("converting", true);
     result = pictures::convert_pipeline(
-        o.model, out, type, {.progress = [&](double done) { bar.show(done); }, .cancel = cancelable.flag()});
+        o.model, out, type,
+        {.given = o.parts, .progress = [&](double done) { bar.show(done); }, .cancel = cancelable.flag()});
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (o.common.json) {
@@ -121,7 +124,8 @@ int run_pipeline(const ConvertOptions& o, const InputFiles& inputs, const FileTy
 
 int run(const ConvertOptions& o, const InputFiles& inputs) {
   const FileType& type = type_of(o.type);
-  if (pictures::is_pipeline_folder(pictures::find_pipeline(o.model))) return run_pipeline(o, inputs, type);
+  if (pictures::is_picture_model(o.model)) return run_pipeline(o, inputs, type);
+  refuse_picture_parts(o.parts);
   const auto [model, layers] = resolve_with_layers(o.model);
   const Checkpoint checkpoint = Checkpoint::open(model);
   const std::string out = o.out.empty() ? default_name(model, std::string(type.name)) : o.out;
@@ -176,7 +180,8 @@ void add_convert(Command root) {
   add_model(command, o->model);
   command
       .option("-o,--out", o->out,
-              "File to write, or folder of a pipeline of pictures; MODEL-TYPE.gguf in this folder where it is left out")
+              "File to write; of a pipeline of pictures a folder, or a single file that ends in .safetensors or .gguf; "
+              "MODEL-TYPE in this folder where it is left out")
       .placeholder("FILE.gguf")
       .file(FileUse::kOutput);
   command.option("--type", o->type, "Format of the weights: f32, bf16, f16, q8_0, q4_k_m, ...").placeholder("TYPE");
@@ -184,11 +189,13 @@ void add_convert(Command root) {
       .placeholder("FILE")
       .file(FileUse::kInput);
   add_lora(command, o->lora, "Merge a LoRA adapter: a PEFT folder or a GGUF file; may be repeated");
+  add_picture_parts(command, o->parts);
   command.flag("--force", o->force, "Replace a file that is there");
   add_threads(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro convert Qwen3-4B --type q8_0 -o qwen3-4b-q8_0.gguf");
   command.example("gabbro convert stable-diffusion-v1-5 --type q8_0 -o sd15-q8_0");
+  command.example("gabbro convert sdxl.safetensors --type f16 --tokenizer FOLDER -o sdxl-folder");
   command.example("gabbro convert Qwen3-4B --type iq2_xs --imatrix imatrix.gguf");
   command.runs([o, command] { return run(*o, inputs_of(command.spec())); });
 }

@@ -19,7 +19,7 @@ std::vector<int64_t> as_matrix(const std::vector<int64_t>& shape, int64_t elemen
 
 }  // namespace
 
-ConvertedTensor convert_tensor(const Checkpoint& checkpoint, const CheckpointTensor& tensor, DType base) {
+ConvertedTensor convert_tensor(const std::string& path, const CheckpointTensor& tensor, DType base) {
   ConvertedTensor result{.name = std::string(tensor.name), .shape = tensor.shape, .stored = tensor.shape};
   const int64_t elements = tensor.elements();
   const bool is_vector = tensor.shape.size() < 2;
@@ -38,14 +38,14 @@ ConvertedTensor convert_tensor(const Checkpoint& checkpoint, const CheckpointTen
     return result;
   }
   if (const auto found = find_non_finite(stored, tensor.data.data(), elements))
-    throw damaged_tensor(checkpoint.path(), tensor.name, *found, tensor.shape);
+    throw damaged_tensor(path, tensor.name, *found, tensor.shape);
   std::vector<float> values(static_cast<size_t>(elements));
   dequantize_row(stored, tensor.data.data(), values.data(), elements);
   result.bytes.resize(dtype_bytes(result.dtype, values.size()));
   quantize_row(result.dtype, values.data(), result.bytes.data(), elements);
   if (const auto found = find_overflow(result.dtype, values, result.bytes.data())) {
     throw Error(ErrorCode::kBadInput,
-                fmt::format("{}: tensor {}: {} is too large for {}", checkpoint.path(), quote(tensor.name),
+                fmt::format("{}: tensor {}: {} is too large for {}", path, quote(tensor.name),
                             describe(*found, tensor.shape), dtype_name(result.dtype)),
                 "--type bf16 has the range of f32");
   }

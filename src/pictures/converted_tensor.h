@@ -24,8 +24,8 @@ inline bool is_plain(DType dtype) { return !is_quantized(dtype); }
 
 // `base` plain: all tensors get it. Else matrices, and convolutions as matrices [O, I · taps], get it if their rows are
 // whole blocks, else f16, and vectors f32. Throws bad_input that names a tensor with values that are not numbers, or
-// too large for the format.
-ConvertedTensor convert_tensor(const Checkpoint& checkpoint, const CheckpointTensor& tensor, DType base);
+// too large for the format; `path`: what messages call its file.
+ConvertedTensor convert_tensor(const std::string& path, const CheckpointTensor& tensor, DType base);
 
 // Shapes of tensors that are stored as matrices are in the fields comfy.gguf.orig_shape.NAME. `fields`: further texts.
 void write_gguf(const std::string& path, const std::string& architecture, const std::deque<ConvertedTensor>& tensors,

@@ -1,4 +1,4 @@
-// `convert` of a pipeline's folder: weights in another format, and copies of the other files.
+// `convert` of a pipeline: a folder or a single file becomes another one, with weights in another format.
 #pragma once
 
 #include <atomic>
@@ -7,10 +7,12 @@
 #include <string>
 
 #include "src/formats/file_type.h"
+#include "src/pictures/pipeline_parts.h"
 
 namespace gabbro::pictures {
 
 struct PipelineConversion {
+  GivenParts given{};  // that the model lacks, or that replace its own
   std::function<void(double done)> progress{};
   const std::atomic<bool>* cancel = nullptr;
 };
@@ -20,11 +22,13 @@ struct ConvertedPipeline {
   size_t tensors = 0;
 };
 
-// Writes the folder `out`, which must not exist: whole or not at all. The weights of each part get `type`: f32, f16 and
-// bf16 in a safetensors file, which diffusers reads, others in model.gguf. There matrices, and convolutions as matrices
-// [O, I · taps], have the type's format if their rows are whole blocks; other tensors are f16, and vectors f32. A part
-// of the converted pipeline is in memory at a time. Throws bad_input that names the file, kInterrupted.
-ConvertedPipeline convert_pipeline(const std::string& folder, const std::string& out, const FileType& type,
+// Writes `out`, which must not exist: whole or not at all. A name that ends in .safetensors or .gguf is a single file
+// in the original layout, which holds the configurations too (kPipelineField) and no tokenizer; others are a folder, as
+// diffusers saves it. The weights get `type`: f32, f16 and bf16 in safetensors files, which other programs read, others
+// in GGUF. There matrices, and convolutions as matrices [O, I · taps], have the type's format if their rows are whole
+// blocks; other tensors are f16, and vectors f32. In memory at a time: a converted part of a folder, or all of a single
+// file. Throws bad_input that names the file, kInterrupted.
+ConvertedPipeline convert_pipeline(const std::string& model, const std::string& out, const FileType& type,
                                    const PipelineConversion& options = {});
 
 }  // namespace gabbro::pictures

@@ -35,6 +35,26 @@ PipelineParts open_folder(const std::string& model) {
 
 }  // namespace
 
+void PartSize::add(const CheckpointTensor& tensor) {
+  ++tensors;
+  parameters += static_cast<uint64_t>(tensor.elements());
+  bytes += tensor.data.size();
+  ++formats[std::string(tensor.format)];
+}
+
+std::vector<PartSize> part_sizes(const PipelineParts& parts) {
+  std::vector<PartSize> sizes;
+  const auto add = [&](const char* name, const Checkpoint& checkpoint) {
+    sizes.push_back({.name = name});
+    for (const CheckpointTensor& tensor : checkpoint.tensors()) sizes.back().add(tensor);
+  };
+  for (const TextPart& text : parts.text_encoders)
+    add(sizes.empty() ? "text encoder" : "text encoder 2", text.checkpoint);
+  add("U-Net", parts.unet.checkpoint);
+  add("autoencoder", parts.autoencoder.checkpoint);
+  return sizes;
+}
+
 bool is_single_file(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return false;

@@ -1,6 +1,7 @@
 // The parts of a pipeline with their configurations, of a folder that diffusers saved or of a single file.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,21 @@ struct GivenParts {
   std::string autoencoder{};                 // --vae: a folder with config.json, or a file
   std::vector<std::string> text_encoders{};  // --text-encoder: likewise; two for SDXL
   std::vector<std::string> tokenizers{};     // --tokenizer: folders; one is for both text encoders
+  bool needs_tokenizer = true;               // a single file without one is refused
 };
+
+// The size of a part in its file.
+struct PartSize {
+  std::string name;  // "U-Net"
+  size_t tensors = 0;
+  uint64_t parameters = 0, bytes = 0;
+  std::map<std::string, size_t> formats{};  // tensors of each
+
+  void add(const CheckpointTensor& tensor);
+};
+
+// The sizes of a pipeline's parts, in the order of their work.
+std::vector<PartSize> part_sizes(const PipelineParts& parts);
 
 // True of a path that is to be read as a single file: it ends in .safetensors or .gguf, or is a pickle, which is then
 // refused.

@@ -55,12 +55,13 @@ WrittenTensor make_tensor(const Checkpoint& part, const std::string& name, const
   return out;
 }
 
-std::string pipeline_field(const std::string& folder) {
+std::string pipeline_field(const std::string& folder, bool has_scheduler) {
   const PipelineFolder parts = read_pipeline_folder(folder);
   Json document = {{"unet", read_config(parts.unet, "config.json")},
                    {"vae", read_config(parts.vae, "config.json")},
                    {"scheduler", read_config(parts.scheduler, "scheduler_config.json")},
                    {"padding", Json::array()}};
+  if (!has_scheduler) document.erase("scheduler");
   const char* name = "text_encoder";
   for (const auto& [encoder, tokenizer] : parts.text_encoders) {
     document[std::exchange(name, "text_encoder_2")] = read_config(encoder, "config.json");
@@ -92,13 +93,14 @@ void write_single_file(const std::string& name, const std::string& path, const S
   }
   for (const std::string& more : options.more)
     tensors.push_back({.name = more, .dtype = DType::f32, .shape = {1}, .bytes = std::vector<std::byte>(4)});
-  const std::string field = options.stores_config ? pipeline_field(folder) : "";
+  const std::string field = options.stores_config ? pipeline_field(folder, options.stores_scheduler) : "";
   if (path.ends_with(".gguf")) return write_gguf(path, tensors, field);
   std::vector<safetensors::TensorData> data;
   for (const WrittenTensor& tensor : tensors)
     data.push_back({.name = tensor.name, .dtype = tensor.dtype, .shape = tensor.shape, .data = tensor.bytes});
   std::map<std::string, std::string> metadata{{"format", "pt"}};
   if (!field.empty()) metadata[kPipelineField] = field;
+  if (!options.prediction.empty()) metadata["modelspec.prediction_type"] = options.prediction;
   safetensors::write(path, data, metadata);
 }
 

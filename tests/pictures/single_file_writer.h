@@ -13,6 +13,8 @@ struct SingleFileOptions {
   std::vector<std::string> left_out{};  // parts: "vae", "text_encoder", ...
   std::vector<std::string> more{};      // names of further tensors, of one number each
   bool stores_config = true;            // as `convert` does: heads and groups of tiny models are in no shape
+  bool stores_scheduler = true;         // in this configuration
+  std::string prediction{};             // modelspec.prediction_type; empty: the file has no such field
 };
 
 // A safetensors file, or a GGUF file if the path ends so.

@@ -15,13 +15,14 @@ constexpr const char* kBuilt = "supported: Stable Diffusion 1, 2 and SDXL in saf
 struct Marker {
   const char* part;
   const char* title;
+  bool of_pictures = true;  // else language models have it too
 };
 
 // In the order of the questions: the first match decides, since later models keep names of earlier ones.
 constexpr Marker kMarkers[] = {
     {"lora_unet_", "a LoRA"},
     {"lora_te", "a LoRA"},
-    {".lora_A.", "a LoRA"},
+    {".lora_A.", "a LoRA", false},
     {".lora_down.", "a LoRA"},
     {".lora.down.", "a LoRA"},
     {"hada_w1_a", "a LoHa"},
@@ -39,19 +40,29 @@ constexpr Marker kMarkers[] = {
     {"time_stack.", "Stable Video Diffusion"},
     {"llm_adapter.", "Anima"},
     {"single_stream_modulation.lin", "FLUX.2"},
+    {"double_stream_modulation_img.", "FLUX.2"},
     {"distilled_guidance_layer.", "Chroma"},
+    {"txt_in.individual_token_refiner.", "HunyuanVideo"},
     {"double_blocks.0.img_attn.norm.key_norm.", "FLUX.1"},
     {"single_transformer_blocks.0.attn.norm_q.", "FLUX.1"},
-    {"txt_in.individual_token_refiner.", "HunyuanVideo"},
+    {"time_text_embed.guidance_embedder.", "FLUX.1"},
     {"txt_in.in_layer", "Qwen-Image 2.1"},
     {"transformer_blocks.0.img_mod.", "Qwen-Image"},
     {"layers.0.adaLN_modulation.0.", "Z-Image"},
     {"cap_embedder.0.", "Lumina 2"},
     {"joint_blocks.", "Stable Diffusion 3"},
+    {"transformer_blocks.0.attn.add_q_proj.", "Stable Diffusion 3 in the layout of diffusers"},
     {"double_stream_blocks.", "HiDream"},
     {"head.modulation", "Wan"},
     {"patchify_proj.", "LTX-Video"},
-    {"cross_attn.kv_linear.", "Sana or PixArt"},
+    {"attention_y_norm.", "Sana"},
+    {"caption_norm.", "Sana"},
+    {"cross_attn.kv_linear.", "PixArt"},
+    {"adaln_single.", "PixArt"},
+    {"t5_y_embedder.", "Mochi"},
+    {"style_embedder.", "Hunyuan-DiT"},
+    {"visual_embeddings.", "Kandinsky 5"},
+    {"encoder_hid_proj.", "a U-Net with states of another text encoder, such as Kolors"},
     {"double_layers.0.attn.w1q.", "AuraFlow"},
     {"clip_txt_mapper.", "Stable Cascade"},
     {"clip_txt_pooled_mapper.", "Stable Cascade"},
@@ -60,8 +71,8 @@ constexpr Marker kMarkers[] = {
     {"string_to_param.", "a textual inversion, which --embedding takes"},
     {"RRDB_trunk.", "an upscaler (ESRGAN)"},
     {"body.0.rdb1.", "an upscaler (ESRGAN)"},
-    {"model.layers.0.self_attn.q_proj.", "a language model, which `gabbro run` takes"},
-    {"blk.0.attn_q.", "a language model, which `gabbro run` takes"},
+    {"model.layers.0.self_attn.q_proj.", "a language model, which `gabbro run` takes", false},
+    {"blk.0.attn_q.", "a language model, which `gabbro run` takes", false},
 };
 
 // Weights in forms that need more than their own numbers.
@@ -102,6 +113,15 @@ void refuse_other_models(const Checkpoint& checkpoint) {
     refuse(checkpoint.path(), fmt::format("has {} ({}), which are not supported here", form.title, found->name),
            "the same model in f16, or in a format of GGUF, is read");
   }
+}
+
+bool holds_pictures(const Checkpoint& checkpoint) {
+  for (const char* part : {"input_blocks.0.0.weight", "first_stage_model."}) {
+    if (find_part(checkpoint, part) != nullptr) return true;
+  }
+  return std::ranges::any_of(kMarkers, [&](const Marker& marker) {
+    return marker.of_pictures && find_part(checkpoint, marker.part) != nullptr;
+  });
 }
 
 void refuse_without_unet(const Checkpoint& checkpoint) {

@@ -13,6 +13,9 @@ namespace gabbro::pictures {
 // Throws as above if the names of a file tell another model, an adapter, or weights in a form that is not read.
 void refuse_other_models(const Checkpoint& checkpoint);
 
+// True of files of diffusion models, adapters and upscalers, supported or not.
+bool holds_pictures(const Checkpoint& checkpoint);
+
 // For a file without a U-Net in the original layout: throws bad_input that says what it is instead.
 [[noreturn]] void refuse_without_unet(const Checkpoint& checkpoint);
 

@@ -82,7 +82,7 @@ std::optional<double> norm_spread(const Checkpoint& checkpoint, const std::strin
   return std::sqrt(squares / static_cast<double>(values.size()));
 }
 
-void find_prediction(const Checkpoint& checkpoint, Signature& s) {
+void find_prediction(const Checkpoint& checkpoint, const std::string& prediction, Signature& s) {
   const auto has = [&](const char* name) { return checkpoint.tensor(name) != nullptr; };
   if (has("edm_vpred.sigma_max")) refuse_model(checkpoint.path(), "CosXL (edm_vpred.sigma_max)");
   if (has("edm_mean") || has("edm_std")) refuse_model(checkpoint.path(), "Playground 2.5 (edm_mean)");
@@ -91,6 +91,12 @@ void find_prediction(const Checkpoint& checkpoint, Signature& s) {
     s.zero_terminal_snr = has("ztsnr");
     s.reasons.push_back(
         fmt::format("v_pred: predicts velocity{}", s.zero_terminal_snr ? "; ztsnr: the last step is noise alone" : ""));
+  } else if (prediction == "v" || prediction == "v_prediction" || prediction == "epsilon") {
+    s.predicts_velocity = prediction != "epsilon";
+    s.zero_terminal_snr = s.predicts_velocity && has("ztsnr");
+    s.reasons.push_back(fmt::format("modelspec.prediction_type {}: predicts {}", prediction,
+                                    s.predicts_velocity ? "velocity" : "noise"));
+    return;
   } else if (s.family == ModelFamily::kSd2) {
     constexpr double kVelocity = 0.09;
     if (const auto spread = norm_spread(checkpoint, s.unet)) {
@@ -148,7 +154,7 @@ const char* family_title(ModelFamily family) {
   return "";
 }
 
-Signature recognize_single_file(const Checkpoint& checkpoint) {
+Signature recognize_single_file(const Checkpoint& checkpoint, const std::string& prediction) {
   refuse_other_models(checkpoint);
   Signature s;
   const std::vector<std::string> unets = prefixes_of(checkpoint, kFirstConvolution);
@@ -156,7 +162,7 @@ Signature recognize_single_file(const Checkpoint& checkpoint) {
   s.unet = *std::ranges::min_element(unets, {}, &std::string::size);
   find_family(checkpoint, s);
   s.title = family_title(s.family);
-  find_prediction(checkpoint, s);
+  find_prediction(checkpoint, prediction, s);
   const std::vector<std::string> autoencoders = prefixes_of(checkpoint, kDecoder);
   if (!autoencoders.empty()) {
     s.autoencoder = autoencoders.front();

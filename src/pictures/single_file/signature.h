@@ -29,9 +29,10 @@ struct Signature {
 
 const char* family_title(ModelFamily family);  // "Stable Diffusion 1"
 
-// Throws bad_input that names the kind of model for a file of another kind than Stable Diffusion 1, 2 and SDXL, and for
-// weights in a form that is not read.
-Signature recognize_single_file(const Checkpoint& checkpoint);
+// `prediction`: the field modelspec.prediction_type of the file's metadata, which counts where no tensor tells it;
+// empty: none. Throws bad_input that names the kind of model for a file of another kind than Stable Diffusion 1, 2 and
+// SDXL, and for weights in a form that is not read.
+Signature recognize_single_file(const Checkpoint& checkpoint, const std::string& prediction = "");
 
 // A file that holds only a part, or a whole model too: the prefix of the part's names. Throws bad_input that names the
 // option if the file has no such part.

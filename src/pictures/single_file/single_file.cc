@@ -3,12 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "src/base/error.h"
 #include "src/base/quote.h"
 #include "src/formats/hugging_face/safetensors.h"
 #include "src/pictures/pipeline_folder.h"
+#include "src/pictures/single_file/other_models.h"
 #include "src/pictures/single_file/part_configs.h"
 #include "src/pictures/single_file/part_tensors.h"
 
@@ -25,9 +27,13 @@ bool is_present(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
+bool is_pickle(const std::string& path) {
+  return std::ranges::any_of(std::array{".ckpt", ".pt", ".pth", ".bin"},
+                             [&](const char* ending) { return path.ends_with(ending); });
+}
+
 void refuse_pickle(const std::string& path) {
-  for (const char* ending : {".ckpt", ".pt", ".pth", ".bin"}) {
-    if (!path.ends_with(ending)) continue;
+  if (is_pickle(path)) {
     throw Error(ErrorCode::kBadInput, fmt::format("{}: is a pickle, which can run code, and is not read", path),
                 "the same model in safetensors is read");
   }
@@ -39,20 +45,42 @@ Checkpoint open_checkpoint(const std::string& path) {
   return Checkpoint::open(path);
 }
 
+// A field of the file's metadata; "": it has none.
+std::string metadata_text(const Checkpoint& checkpoint, const char* key) {
+  if (checkpoint.layout() == CheckpointLayout::kGguf) return std::string(checkpoint.metadata().string_or(key, ""));
+  const safetensors::File file(checkpoint.path());
+  const auto found = file.metadata().find(key);
+  return found != file.metadata().end() ? found->second : "";
+}
+
+Signature recognize(const Checkpoint& checkpoint) {
+  return recognize_single_file(checkpoint, metadata_text(checkpoint, "modelspec.prediction_type"));
+}
+
 // The field that convert writes; null: the file is another program's.
 Json stored_pipeline(const Checkpoint& checkpoint) {
-  std::string text;
-  if (checkpoint.layout() == CheckpointLayout::kGguf) {
-    text = checkpoint.metadata().string_or(kPipelineField, "");
-  } else {
-    const safetensors::File file(checkpoint.path());
-    const auto found = file.metadata().find(kPipelineField);
-    if (found != file.metadata().end()) text = found->second;
-  }
+  const std::string text = metadata_text(checkpoint, kPipelineField);
   if (text.empty()) return nullptr;
   Json document = parse_sorted_json(text, checkpoint.path() + ": " + kPipelineField);
   if (!document.is_object()) throw bad_input("{}: {}: is not an object", checkpoint.path(), kPipelineField);
   return document;
+}
+
+// Numbers of the tensors of each part of a file.
+std::vector<PartSize> part_sizes(const Checkpoint& checkpoint, const Signature& signature) {
+  std::vector<PartSize> parts;
+  const auto add = [&](const std::string& name, const std::string& prefix) {
+    PartSize part{.name = name};
+    for (const CheckpointTensor& tensor : checkpoint.tensors()) {
+      if (tensor.name.starts_with(prefix)) part.add(tensor);
+    }
+    parts.push_back(std::move(part));
+  };
+  for (const TextSignature& text : signature.text_encoders)
+    add(parts.empty() ? "text encoder" : "text encoder 2", text.prefix);
+  add("U-Net", signature.unet);
+  if (signature.autoencoder) add("autoencoder", *signature.autoencoder);
+  return parts;
 }
 
 // A configuration of that field, else the one that the shapes give.
@@ -60,6 +88,13 @@ template <class Derive>
 Json config_of(const Json& stored, const char* part, const Derive& derive) {
   if (stored.is_object() && stored.contains(part)) return stored.at(part);
   return derive();
+}
+
+// The states of an empty negative prompt are zeros in SDXL, unless the field says otherwise.
+bool stored_zeros(const Checkpoint& checkpoint, const Json& stored) {
+  if (!stored.is_object()) return true;
+  const JsonNode node(stored, checkpoint.path() + ": " + kPipelineField);
+  return node.boolean_or("force_zeros_for_empty_prompt", true);
 }
 
 // "FILE: holds no A and no B", with the options for them.
@@ -88,7 +123,7 @@ std::vector<std::pair<std::string, std::string>> missing_parts(const std::string
         wanted_encoders(signature) == 2 ? "--text-encoder FILE, twice, takes encoders of other files"
                                         : "--text-encoder FILE takes one of another file");
   }
-  if (given.tokenizers.empty() && !is_present(fs::path(path).parent_path() / "tokenizer")) {
+  if (given.needs_tokenizer && given.tokenizers.empty() && !is_present(fs::path(path).parent_path() / "tokenizer")) {
     missing.emplace_back("tokenizer",
                          "--tokenizer FOLDER takes one with vocab.json and merges.txt, such as tokenizer/ of a folder "
                          "that diffusers saved");
@@ -131,8 +166,8 @@ void set_tokenizers(std::vector<TextPart>& encoders, const std::string& path, co
       continue;
     }
     const fs::path folder = fs::path(path).parent_path();
-    const fs::path second = folder / "tokenizer_2";
-    encoders[i].tokenizer = (i > 0 && is_present(second) ? second : folder / "tokenizer").string();
+    const fs::path first = folder / "tokenizer", second = folder / "tokenizer_2";
+    if (is_present(first)) encoders[i].tokenizer = (i > 0 && is_present(second) ? second : first).string();
   }
 }
 
@@ -169,7 +204,7 @@ std::vector<TextPart> given_encoders(const std::vector<std::string>& paths, size
 
 PipelineParts open_single_file(const std::string& path, const GivenParts& given) {
   const Checkpoint checkpoint = open_checkpoint(path);
-  const Signature signature = recognize_single_file(checkpoint);
+  const Signature signature = recognize(checkpoint);
   refuse_missing(path, missing_parts(path, signature, given));
   const Json stored = stored_pipeline(checkpoint);
   const bool is_xl = signature.family == ModelFamily::kSdxl, is_sd2 = signature.family == ModelFamily::kSd2;
@@ -200,13 +235,22 @@ PipelineParts open_single_file(const std::string& path, const GivenParts& given)
           .text_encoders = std::move(encoders),
           .scheduler = config_of(stored, "scheduler", [&] { return scheduler_config(signature); }),
           .scheduler_name = path + " (scheduler)",
-          .zeros_for_empty = is_xl};
+          .zeros_for_empty = is_xl && stored_zeros(checkpoint, stored)};
+}
+
+bool is_picture_model(const std::string& path) {
+  if (is_pipeline_folder(find_pipeline(path))) return true;
+  if (!is_single_file(path) || !is_present(path)) return false;
+  return is_pickle(path) || holds_pictures(Checkpoint::open(path));
 }
 
 ExplainedFile explain_single_file(const std::string& path) {
   const Checkpoint checkpoint = open_checkpoint(path);
-  const Signature signature = recognize_single_file(checkpoint);
-  ExplainedFile result{.title = signature.title, .reasons = signature.reasons, .missing = {}};
+  const Signature signature = recognize(checkpoint);
+  ExplainedFile result{.title = signature.title,
+                       .reasons = signature.reasons,
+                       .parts = part_sizes(checkpoint, signature),
+                       .missing = {}};
   const Json stored = stored_pipeline(checkpoint);
   if (stored.is_object()) {
     result.reasons.push_back(fmt::format("{}: the configurations are stored in the file", kPipelineField));
