@@ -4,8 +4,11 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/fit_devices.h"
+#include "apps/cli/fit_pipeline.h"
+#include "apps/cli/fit_stream.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
+#include "apps/cli/picture_parts.h"
 #include "apps/cli/read_bandwidth.h"
 #include "apps/cli/split_options.h"
 #include "apps/cli/terminal.h"
@@ -24,6 +27,7 @@
 #include "src/hub/model_cache.h"
 #include "src/models/llm/registry.h"
 #include "src/ops/kv_type.h"
+#include "src/pictures/single_file/single_file.h"
 
 namespace gabbro::cli {
 namespace {
@@ -39,6 +43,7 @@ struct FitOptions {
   std::string type = "q4_k_m";
   std::optional<std::string> kv_type;
   int64_t context = 0;
+  PipelineFit pipeline;  // of pictures
 };
 
 // The workload on one device. Memory 0 and bandwidth 0: unknown.
@@ -165,16 +170,6 @@ SplitForecast forecast_devices(const Workload& w, const FitOptions& o, const std
                         std::move(devices), wanted.shares);
 }
 
-// The effect of --memory on one device.
-struct StreamForecast {
-  std::string device;
-  streaming::Placement placement;
-  streaming::LinkSpeeds speeds;
-  streaming::HostPlan host;
-  uint64_t least = 0;            // bytes
-  streaming::PassForecast pass;  // of one token
-};
-
 StreamForecast forecast_stream(const Workload& w, const FitOptions& o) {
   const auto device = open_device(o.common.device, {.threads = o.common.threads});
   std::optional<Checkpoint> checkpoint;
@@ -196,46 +191,6 @@ StreamForecast forecast_stream(const Workload& w, const FitOptions& o) {
   f.pass = streaming::forecast_pass(f.placement, f.host, path, device, cpu, o.common.threads,
                                     streaming::head_bytes(f.placement, w.needs));
   return f;
-}
-
-Json stream_document(const StreamForecast& f) {
-  const auto or_unknown = [](double number) { return number > 0 ? Json(number) : Json(nullptr); };
-  const streaming::PassSpeeds& speeds = f.pass.speeds;
-  return {{"device", f.device},
-          {"planned_bytes", f.placement.device_bytes()},
-          {"least_bytes", f.least},
-          {"resident_bytes", f.placement.resident_bytes},
-          {"host_bytes", f.placement.host_bytes},
-          {"cpu_layers", f.host.layers.size()},
-          {"cpu_tokens", f.host.tokens},
-          {"cpu_bytes", f.host.moved_bytes},
-          {"ring_bytes", f.placement.ring_bytes},
-          {"bytes_per_pass", f.placement.bytes_per_pass},
-          {"file_bytes_per_pass", f.placement.file_bytes_per_pass},
-          {"file_bandwidth", or_unknown(f.pass.file_bandwidth)},
-          {"device_bandwidth", or_unknown(f.speeds.device)},
-          {"multiply_bandwidth", or_unknown(speeds.multiply)},
-          {"pack_bandwidth", or_unknown(f.device == "cpu" ? speeds.links.device : 0)},
-          {"cpu_bandwidth", or_unknown(speeds.cpu)},
-          {"bus_bandwidth_beside", or_unknown(f.host.layers.empty() ? 0 : speeds.links.device)},
-          {"layer_seconds", or_unknown(speeds.layer_seconds)},
-          {"hand_over_seconds", or_unknown(speeds.hand_over_seconds)},
-          {"seconds_per_token", or_unknown(f.pass.seconds)}};
-}
-
-std::string stream_line(const StreamForecast& f, const FitOptions& o) {
-  if (!f.placement.streams())
-    return fmt::format("\nWith --memory {} all of it stays on {}.\n", o.common.memory, f.device);
-  const double seconds = f.pass.seconds;
-  const std::string cpu = f.host.tokens > 0
-                              ? fmt::format(", the CPU computes {} in {} layers for up to {} tokens",
-                                            human_bytes(f.host.moved_bytes), f.host.layers.size(), f.host.tokens)
-                              : "";
-  return fmt::format(
-      "\nWith --memory {} on {}: {} of weights stay, {} are streamed for each token{}{}; {} are the least.\n",
-      o.common.memory, f.device, human_bytes(f.placement.resident_bytes),
-      human_bytes(f.placement.bytes_per_pass - f.host.moved_bytes), cpu,
-      seconds > 0 ? fmt::format(", {:.3g} s", seconds) : std::string(), human_bytes(f.least));
 }
 
 double rate(const Workload& w, const Forecast& f, int64_t tokens) {
@@ -366,6 +321,7 @@ void add_fit(Command root) {
   add_type(command, o->type).excludes(model);
   add_context(command, o->context);
   add_kv_type(command, o->kv_type);
+  add_pipeline_options(command, o->pipeline);
   add_device_options(command, o->common);
   add_memory_options(command, o->common);
   add_split_options(command, o->common.several);
@@ -377,10 +333,19 @@ void add_fit(Command root) {
   command.example("gabbro fit MODEL --ctx 8192");
   command.example("gabbro fit MODEL --memory 4GiB");
   command.example("gabbro fit MODEL --devices 0,1");
+  command.example("gabbro fit sdxl.safetensors -W 1024 -H 1024");
   command.example("gabbro fit --arch llama --params 13B --type q4_k_m");
   command.example("gabbro fit --shape qwen3-30b-a3b");
   command.runs([o] {
     if (const std::string problem = plugin_path_problem(); !problem.empty()) report("warning", problem);
+    if (!o->model.empty() && pictures::is_picture_model(o->model)) {
+      refuse_for_pictures({{o->context > 0, "--ctx"},
+                           {o->kv_type.has_value(), "--kv-type"},
+                           {!o->common.memory.empty(), "--memory"},
+                           {!o->common.several.devices.empty(), "--devices"}});
+      return fit_pipeline(o->model, o->common, o->pipeline);
+    }
+    refuse_pipeline_options(o->pipeline);
     const Workload workload = workload_of(*o);
     const std::vector<Forecast> all = forecasts(workload, o->common.threads);
     std::optional<StreamForecast> stream;
@@ -392,7 +357,7 @@ void add_fit(Command root) {
     if (several) out["split"] = split_document(*several);
     o->common.json ? print_json(out)
                    : print(table(workload, all) + (several ? split_table(*several) : "") +
-                           (stream ? stream_line(*stream, *o) : ""));
+                           (stream ? stream_line(*stream, o->common.memory) : ""));
     return 0;
   });
 }

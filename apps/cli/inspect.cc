@@ -7,6 +7,7 @@
 
 #include "apps/cli/commands.h"
 #include "apps/cli/inspect_picture.h"
+#include "apps/cli/inspect_pipeline.h"
 #include "apps/cli/inspect_single_file.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/options.h"
@@ -17,6 +18,7 @@
 #include "src/formats/quant/finite.h"
 #include "src/formats/zero_tensors.h"
 #include "src/hub/model_cache.h"
+#include "src/pictures/pipeline_folder.h"
 
 namespace gabbro::cli {
 namespace {
@@ -244,6 +246,15 @@ void add_inspect(Command root) {
   command.runs([o] {
     if (is_picture_file(o->model)) {
       inspect_picture(o->model, o->common.json);
+      return 0;
+    }
+    if (pictures::is_pipeline_folder(pictures::find_pipeline(o->model))) {
+      if (o->tensors || o->check || o->explain) {
+        throw Error(ErrorCode::kBadInput,
+                    fmt::format("{}: is a pipeline's folder, which has no tensors of its own", o->model),
+                    "name the folder of a part, such as unet/, for --tensors and --check");
+      }
+      inspect_pipeline(o->model, o->common.json);
       return 0;
     }
     if (o->explain) {

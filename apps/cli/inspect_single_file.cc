@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/cli/inspect_pipeline.h"
 #include "apps/cli/terminal.h"
 #include "src/pictures/single_file/single_file.h"
 
@@ -15,6 +16,7 @@ void explain_single_file(const std::string& path, bool json) {
   TextOutput output(TextOutput::Lines::kAsTheyAre);
   output.write(fmt::format("{}: {}\n", path, file.title));
   for (const std::string& reason : file.reasons) output.write(fmt::format("  {}\n", reason));
+  output.write("\n" + part_table(file.parts));
   for (const std::string& part : file.missing) output.write(fmt::format("not in the file: {}\n", part));
   output.finish();
 }

@@ -103,6 +103,93 @@ class SingleFiles(TestCase):
                    says="no input_blocks.0.0.weight")
         self.fails(2, "inspect", self.folder / "none.safetensors", "--explain", says="none.safetensors")
 
+    def test_convert(self):
+        """f16 weights as folder, single file and GGUF, and back, give the same file of a picture."""
+        for name in ("sd15", "sdxl"):
+            with self.subTest(name=name):
+                folder, tokenizers = self.folder / name, self.tokenizers(name)
+                single, gguf = self.folder / f"{name}.safetensors", self.folder / f"{name}.gguf"
+                self.succeeds("convert", PICTURES / name, "-o", folder)
+                self.succeeds("convert", folder, "-o", single)
+                document = json.loads(self.succeeds("convert", single, "-o", gguf, "--json").text)
+                self.assertEqual((document["path"], document["type"]), (str(gguf), "f16"))
+                expected = self.draw(folder)
+                self.assertEqual(self.draw(single, *tokenizers), expected)
+                self.assertEqual(self.draw(gguf, *tokenizers), expected)
+                self.succeeds("convert", gguf, "-o", self.folder / f"{name}-again", *tokenizers)
+                self.assertEqual(self.draw(self.folder / f"{name}-again"), expected)
+                tensors = read_safetensors(single)
+                self.assertEqual(set(tensors), set(single_file(name)[0]))
+                self.assertEqual({row[0] for row in tensors.values()}, {"F16"})
+        self.succeeds("convert", self.folder / "sd15", "--type", "q8_0", "-o", self.folder / "small.gguf")
+        self.draw(self.folder / "small.gguf", *self.tokenizers("sd15"))
+
+    def test_fit_and_inspect(self):
+        model = self.write("sdxl")
+        for path in (model, PICTURES / "sdxl"):
+            fit = json.loads(self.succeeds("fit", path, "-W", "64", "-H", "32", "--device", "cpu", "--json").text)
+            self.assertEqual((fit["width"], fit["height"], fit["fits"]), (64, 32, True))
+            self.assertEqual([part["part"] for part in fit["parts"]],
+                             ["text encoder", "text encoder 2", "U-Net", "autoencoder"])
+            self.assertEqual(fit["total_bytes"], sum(part["weight_bytes"] for part in fit["parts"]) +
+                             max(part["work_bytes"] for part in fit["parts"]))
+            text = self.succeeds("fit", path, "--device", "cpu").text
+            self.assertIn("128 x 128 pixels", text)
+            self.assertIn("U-Net", text)
+        small, large = (json.loads(self.succeeds("fit", model, "-W", side, "-H", side, "--device", "cpu", "--json").text)
+                        for side in ("64", "256"))
+        self.assertGreater(large["work_bytes"], 4 * small["work_bytes"])
+        self.assertEqual(large["weight_bytes"], small["weight_bytes"])
+        inspected = json.loads(self.succeeds("inspect", PICTURES / "sdxl", "--json").text)
+        self.assertEqual((inspected["class"], inspected["scheduler"]), ("StableDiffusionXLPipeline", "EulerDiscreteScheduler"))
+        parts = {part["part"]: part["parameters"] for part in inspected["parts"]}
+        self.assertEqual(parts, {part["part"]: part["parameters"] for part in fit["parts"]})
+        text = self.succeeds("inspect", PICTURES / "sdxl").text
+        self.assertIn("autoencoder", text)
+        self.assertIn("U-Net", self.succeeds("inspect", model, "--explain").text)
+
+    def test_bad_arguments_of_pipelines(self):
+        """Each is one line that names the option or the file, and nothing is written."""
+        model, folder, out = self.write("sd15"), PICTURES / "sd15", self.folder / "out"
+        bare = self.write("sd15", "bare.safetensors", lambda t: {k: v for k, v in t.items() if k.startswith("model.")})
+        flux = self.write("sd15", "flux.safetensors",
+                          lambda t: {"double_blocks.0.img_attn.norm.key_norm.scale": ("F32", [1], b"0000")})
+        pickle, taken = self.file("old.ckpt", b"x"), self.file("taken.gguf", b"x")
+        lying = self.file("lying.safetensors", b"\x80\x02}q\x01.")
+        tokenizer = ("--tokenizer", folder / "tokenizer")
+        cases = [
+            (("convert", model, "-o", out), ("holds no tokenizer", "--tokenizer")),
+            (("convert", bare, "-o", out, *tokenizer), ("no autoencoder (VAE) and no text encoder", "--vae")),
+            (("convert", bare, "-o", self.folder / "a.gguf"), "no autoencoder"),
+            (("convert", flux, "-o", out), "FLUX.1"), (("convert", pickle, "-o", out), "a pickle"),
+            (("convert", lying, "-o", out), "pickle"),
+            (("convert", folder, "-o", self.folder / "a.safetensors", "--type", "q4_0"), "f32, f16 or bf16, not q4_0"),
+            (("convert", folder, "-o", self.folder / "a.gguf", "--type", "q9"), "--type"),
+            (("convert", folder, "-o", taken), "is there already"),
+            (("convert", folder, "-o", self.folder / "none" / "a.gguf"), "none"),
+            (("convert", folder, "-o", out, "--force"), "--force is not for pipelines"),
+            (("convert", folder, "-o", out, "--lora", model), "--lora is not for pipelines"),
+            (("convert", model, "-o", out, "--tokenizer", self.folder), "vocab.json"),
+            (("convert", model, "-o", out, *tokenizer, *tokenizer), "1 text encoder"),
+            (("convert", model, "-o", out, *tokenizer, "--vae", folder / "text_encoder" / "model.safetensors"),
+             "no autoencoder"),
+            (("convert", model, "-o", out, *tokenizer, "--text-encoder", bare), "no text encoder"),
+            (("fit", model, "-W", "33"), "--width 33"), (("fit", folder, "-H", "31"), "--height 31"),
+            (("fit", model, "-W", "0"), "-W: 0"), (("fit", bare), ("no autoencoder", "--vae")),
+            (("fit", flux), "FLUX.1"), (("fit", pickle), "a pickle"), (("fit", model, "--ctx", "512"), "--ctx"),
+            (("fit", model, "--kv-type", "q8_0"), "--kv-type"), (("fit", model, "--memory", "1GiB"), "--memory"),
+            (("fit", "--arch", "llama", "--params", "8B", "-W", "64"), "--width is for pipelines"),
+            (("fit", "--arch", "llama", "--params", "8B", "--vae", model), "--vae is for pipelines"),
+            (("inspect", flux, "--explain"), "FLUX.1"), (("inspect", pickle, "--explain"), "a pickle"),
+            (("inspect", folder, "--tensors"), "a pipeline's folder"),
+            (("inspect", folder, "--explain"), "a pipeline's folder"),
+        ]
+        there = {path.name for path in self.folder.iterdir()}
+        for arguments, says in cases:
+            with self.subTest(says=says):
+                self.fails(2, *arguments, says=says)
+                self.assertEqual({path.name for path in self.folder.iterdir()}, there)
+
     def test_bad_files(self):
         """Each is one line that names the file or the tensor, and no picture is begun."""
         one = ("F32", [1], b"\0\0\0\0")

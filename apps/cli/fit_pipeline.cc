@@ -1,0 +1,106 @@
+#include "apps/cli/fit_pipeline.h"
+
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/picture_parts.h"
+#include "apps/cli/terminal.h"
+#include "src/backend/device.h"
+#include "src/base/error.h"
+#include "src/engine/model_needs.h"
+
+namespace gabbro::cli {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+using pictures::PictureSize;
+using pictures::PipelineMemory;
+
+// The side of the largest square of common sizes, smaller than `size`, that fits; 0: none does.
+int64_t fitting_side(const pictures::PipelineParts& parts, const std::shared_ptr<Device>& device,
+                     const PictureSize& size, uint64_t available) {
+  for (const int64_t side : {1536, 1024, 768, 512, 384, 256, 128}) {
+    if (side * side >= size.width * size.height) continue;
+    PictureSize smaller{.width = side, .height = side};
+    if (forecast_memory(parts, device, smaller).total_bytes() <= available) return side;
+  }
+  return 0;
+}
+
+OrderedJson document_of(const PipelineMemory& memory) {
+  OrderedJson rows = OrderedJson::array();
+  for (const pictures::PartMemory& part : memory.parts) {
+    rows.push_back({{"part", part.name},
+                    {"parameters", part.parameters},
+                    {"weight_bytes", part.weight_bytes},
+                    {"work_bytes", part.work_bytes}});
+  }
+  return rows;
+}
+
+std::string table_of(const PipelineMemory& memory) {
+  std::string out = fmt::format("{:<16} {:>12} {:>12} {:>12}\n", "part", "parameters", "weights", "work");
+  for (const pictures::PartMemory& part : memory.parts) {
+    out += fmt::format("{:<16} {:>10.1f} M {:>12} {:>12}\n", part.name, static_cast<double>(part.parameters) / 1e6,
+                       human_bytes(part.weight_bytes), human_bytes(part.work_bytes));
+  }
+  return out + fmt::format("{:<16} {:>12} {:>12} {:>12}  = {}\n", "together", "", human_bytes(memory.weight_bytes),
+                           human_bytes(memory.work_bytes), human_bytes(memory.total_bytes()));
+}
+
+}  // namespace
+
+void add_pipeline_options(Command command, PipelineFit& options) {
+  command.number("-W,--width", options.size.width, "Of a pipeline of pictures: width in pixels")
+      .default_text("the model's")
+      .range(1, 1 << 16);
+  command.number("-H,--height", options.size.height, "Of a pipeline of pictures: height in pixels")
+      .default_text("the model's")
+      .range(1, 1 << 16);
+  add_picture_parts(command, options.given);
+}
+
+void refuse_pipeline_options(const PipelineFit& options) {
+  refuse_picture_parts(options.given);
+  if (options.size.width > 0 || options.size.height > 0)
+    throw bad_input("--{} is for pipelines of pictures only", options.size.width > 0 ? "width" : "height");
+}
+
+int fit_pipeline(const std::string& model, const CommonOptions& common, const PipelineFit& options) {
+  pictures::GivenParts given = options.given;
+  given.needs_tokenizer = false;
+  const pictures::PipelineParts parts = pictures::open_pipeline(model, given);
+  const std::shared_ptr<Device> device = open_device(common.device, {.threads = common.threads});
+  const uint64_t available = plannable_memory(device->facts());  // before anything is allocated there
+  PictureSize size = options.size;
+  const PipelineMemory memory = forecast_memory(parts, device, size);
+  const bool fits = available > 0 && memory.total_bytes() <= available;
+  const int64_t side = fits || available == 0 ? 0 : fitting_side(parts, device, size, available);
+  if (common.json) {
+    print_json({{"model", parts.name},
+                {"class", parts.class_name},
+                {"width", size.width},
+                {"height", size.height},
+                {"device", device->facts().id},
+                {"parts", document_of(memory)},
+                {"weight_bytes", memory.weight_bytes},
+                {"work_bytes", memory.work_bytes},
+                {"total_bytes", memory.total_bytes()},
+                {"memory_free", available},
+                {"fits", available > 0 ? OrderedJson(fits) : OrderedJson(nullptr)},
+                {"fitting_side", side > 0 ? OrderedJson(side) : OrderedJson(nullptr)}});
+    return 0;
+  }
+  std::string out = fmt::format("{}: {}, {} x {} pixels on {}\n\n", parts.name, parts.class_name, size.width,
+                                size.height, device->facts().id);
+  out += table_of(memory);
+  out += "\nAll weights stay loaded; the parts work in turn, in the same memory.\n";
+  if (available > 0) {
+    out += fmt::format("{} of {} free on {}: {}\n", human_bytes(memory.total_bytes()), human_bytes(available),
+                       device->facts().name, fits ? "fits" : "does not fit");
+  }
+  if (side > 0) out += fmt::format("{} x {} would fit.\n", side, side);
+  print(out);
+  return 0;
+}
+
+}  // namespace gabbro::cli

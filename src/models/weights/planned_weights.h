@@ -1,0 +1,45 @@
+// Weights of a checkpoint that are counted and not loaded: for plans of a model that is not run, and their memory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/models/weights/stored_weights.h"
+#include "src/models/weights/weight_memory.h"
+#include "src/models/weights/weight_source.h"
+
+namespace gabbro::llm {
+
+// Its tensors have the shapes, formats and packing that CheckpointWeights gives them, and no memory: what is computed
+// of them can be planned, and must not be run. Biases and constants are zeros on the device.
+class PlannedWeights : public WeightSource {
+ public:
+  PlannedWeights(const Checkpoint& checkpoint, std::span<const WeightName> names, std::shared_ptr<Device> device);
+
+  // Memory of the weights that were asked for, also of matrices that stay in the mapped file.
+  uint64_t bytes() const { return bytes_; }
+
+  bool has(const std::string& name) const override { return stored_.has(name); }
+  Tensor matrix(const std::string& name, const MatrixSize& size, const TransformersLayout& theirs = {}) override;
+  std::shared_ptr<nn::Linear> projection(const std::string& name, const MatrixSize& size,
+                                         const TransformersLayout& theirs = {}) override;
+  std::vector<float> values(const std::string& name, const std::vector<int64_t>& shape,
+                            const TransformersLayout& theirs = {}) override;  // zeros
+  Tensor tensor(const std::string& name, const std::vector<int64_t>& shape, const TransformersLayout& theirs = {},
+                DType dtype = DType::f32) override;
+  // Throws std::logic_error: diffusion models have none of these.
+  ExpertWeights experts(const std::string& name, const ExpertsSize& size) override;
+  Tensor heads(const std::string& name, const HeadMatrices& size, bool together) override;
+
+ private:
+  void require(const std::string& name) const;
+  Tensor planned(DType dtype, const std::vector<int64_t>& shape, bool is_matrix);
+
+  StoredWeights stored_;
+  WeightMemory memory_;
+  std::shared_ptr<void> placeholder_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace gabbro::llm
