@@ -7,8 +7,8 @@ import importlib.util
 import pathlib
 from collections.abc import Callable
 
-# Packs of the files of --cases that do not name theirs. The states of mamba have another reorder_cache() than the layers
-# that fault_beams breaks: faults/states.py has it.
+# Packs of the files of --cases that do not name theirs. The states of mamba have another reorder_cache() than the
+# layers that fault_beams breaks: faults/states.py has it.
 TYPES_OF_CASES = {"fault_padding_leaks": ("bert", "t5", "whisper"), "fault_beams": ("llama", "t5")}
 
 

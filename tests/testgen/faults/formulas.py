@@ -29,6 +29,21 @@ def around_forward(owner, change):
     replace(owner, "forward", make)
 
 
+def around_embedding(owner, name, change):
+    """change(usual, ids, table) in place of the embedding `name` of each module of a class."""
+    def mark(module):
+        getattr(module, name).planted = True
+    after_init(owner, mark)
+
+    def make(usual):
+        def wrong(self, ids):
+            if not getattr(self, "planted", False):
+                return usual(self, ids)
+            return change(lambda given: usual(self, given), ids, self)
+        return wrong
+    replace(nn.Embedding, "forward", make)
+
+
 @fault("llama", block="layers.0")
 def rope_base_is_another():
     owner = model_file("llama").LlamaRotaryEmbedding
@@ -73,11 +88,9 @@ def relative_buckets_end_early():
 
 @fault("gpt2", block="wpe")
 def positions_begin_at_one():
-    def change(module):
-        usual = module.wpe.forward
-        module.wpe.forward = lambda ids: usual((ids + 1) % module.wpe.num_embeddings)
-
-    after_init(model_file("gpt2").GPT2Model, change)
+    def change(usual, ids, table):
+        return usual((ids + 1) % table.num_embeddings)
+    around_embedding(model_file("gpt2").GPT2Model, "wpe", change)
 
 
 @fault("gemma2", block="layers.0")
@@ -145,18 +158,12 @@ def logit_scale_has_no_exponential():
 
 @fault("whisper")
 def positions_of_audio_are_not_added():
-    def change(module):
-        usual = module.embed_positions.forward
-        module.embed_positions.forward = lambda ids: usual(ids) * 0
-    after_init(model_file("whisper").WhisperEncoder, change)
+    around_embedding(model_file("whisper").WhisperEncoder, "embed_positions", lambda usual, ids, _: usual(ids) * 0)
 
 
 @fault("bert", block="embeddings")
 def token_types_are_not_added():
-    def change(module):
-        usual = module.token_type_embeddings.forward
-        module.token_type_embeddings.forward = lambda ids: usual(ids) * 0
-    after_init(model_file("bert").BertEmbeddings, change)
+    around_embedding(model_file("bert").BertEmbeddings, "token_type_embeddings", lambda usual, ids, _: usual(ids) * 0)
 
 
 @fault("vit", block="embeddings")
