@@ -13,7 +13,9 @@ namespace gabbro::sharded {
 class RankSums::OfRank final : public llm::RankSum {
  public:
   OfRank(RankSums& sums, size_t rank) : sums_(sums), rank_(rank) {}
-  Tensor operator()(const Tensor& partial) override { return sums_.sum(rank_, partial); }
+  Tensor operator()(const Tensor& partial, std::span<const Tensor> needed) override {
+    return sums_.sum(rank_, partial, needed);
+  }
 
  private:
   RankSums& sums_;
@@ -65,8 +67,10 @@ void RankSums::give_up() {
   changed_.notify_all();
 }
 
-Tensor RankSums::sum(size_t rank, const Tensor& partial) {
-  eval(std::span(&partial, 1), cancel_);
+Tensor RankSums::sum(size_t rank, const Tensor& partial, std::span<const Tensor> needed) {
+  std::vector<Tensor> values(needed.begin(), needed.end());
+  values.push_back(partial);
+  eval(values, cancel_);
   std::unique_lock lock(mutex_);
   const auto stop_if_given_up = [&] {
     if (gives_up_) throw failed("{}: another device of the model has failed", devices_[rank]->facts().id);

@@ -33,7 +33,7 @@ class RankSums {
  private:
   class OfRank;
 
-  Tensor sum(size_t rank, const Tensor& partial);
+  Tensor sum(size_t rank, const Tensor& partial, std::span<const Tensor> needed);
   std::vector<Tensor> sum_on_host(std::span<const Tensor> partials) const;
 
   std::vector<std::shared_ptr<Device>> devices_;

@@ -49,6 +49,18 @@ void load_ranks(const Checkpoint& checkpoint, const LoadOptions& wanted, llm::Lo
   loaded.model = loaded.ranks.front().model;
 }
 
+std::vector<PartSizes> part_sizes(const Checkpoint& checkpoint, std::span<const double> shares, DType kv_type,
+                                  const CacheSize& size) {
+  std::vector<PartSizes> parts;
+  for (size_t rank = 0; rank < shares.size(); ++rank) {
+    const llm::TensorShard shard{.rank = rank, .shares = {shares.begin(), shares.end()}, .sum = nullptr};
+    const llm::ShardNeeds needs = llm::needs_of_shard(checkpoint, shard, size.context);
+    const auto cache = static_cast<uint64_t>(cache_config(needs.cache, kv_type, size).bytes());
+    parts.push_back({.weights = needs.weight_bytes, .cache = cache});
+  }
+  return parts;
+}
+
 std::string describe(std::span<const ModelRank> ranks) {
   const std::vector<double>& shares = ranks.front().shard->shares;
   const double all = std::accumulate(shares.begin(), shares.end(), 0.0);

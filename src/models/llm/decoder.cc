@@ -171,7 +171,7 @@ Tensor Decoder::run_block(const Layer& w, const Layer* next, Tensor h, const std
   if (w.block->slots() != nullptr) return run_by_need(w, next, h, made_with, step);
   const Tensor y = (*w.block)(h, step);
   h = Tensor();
-  return summed(y);
+  return summed(y, made_with[0]);
 }
 
 Tensor Decoder::layer(const Layer& w, const Layer* next, Tensor x, const MixerStep& at) const {  // x [T, C]
@@ -181,8 +181,8 @@ Tensor Decoder::layer(const Layer& w, const Layer* next, Tensor x, const MixerSt
   };
   Tensor h = norm("attn_norm", w.attn_norm, x);
   const Tensor mixing = (*w.mixer)(h, at);
-  if (!config_.shared_norm) h = Tensor();                    // a norm that nothing holds is fused with what reads it
-  const Tensor mixed = step.noted("mixer", summed(mixing));  // [R, C]
+  if (!config_.shared_norm) h = Tensor();                       // a norm that nothing holds is fused with what reads it
+  const Tensor mixed = step.noted("mixer", summed(mixing, x));  // [R, C]
   if (at.rows.defined()) {
     x = gather(x, at.rows);
     if (config_.shared_norm) h = gather(h, at.rows);
@@ -202,8 +202,12 @@ std::vector<nn::CacheLayer> Decoder::cache_spec() const {
   return layers;
 }
 
-// Each device gives its addends to the stream: the sum comes before anything that is not linear, such as a norm.
-Tensor Decoder::summed(const Tensor& partial) const { return shard_ != nullptr ? (*shard_->sum)(partial) : partial; }
+// Each device gives its addends to the stream: the sum comes before anything that is not linear, such as a norm. The
+// stream is needed after it.
+Tensor Decoder::summed(const Tensor& partial, const Tensor& stream) const {
+  if (shard_ == nullptr) return partial;
+  return stream.defined() ? (*shard_->sum)(partial, std::span(&stream, 1)) : (*shard_->sum)(partial);
+}
 
 // The embeddings [T, C] of ids i32 [T]. Devices that hold other rows add zeros.
 Tensor Decoder::token_rows(const Tensor& ids) const {

@@ -56,7 +56,7 @@ class Decoder : public LanguageModel {
                      const Step& step) const;
 
   Tensor token_rows(const Tensor& ids) const;
-  Tensor summed(const Tensor& partial) const;
+  Tensor summed(const Tensor& partial, const Tensor& stream = {}) const;
 
   Rope load_rope(const Checkpoint& checkpoint, WeightSource& weights, int64_t context);
 

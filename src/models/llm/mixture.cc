@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "gabbro/ops/experts.h"
+#include "src/models/weights/cut_tensors.h"
 
 namespace gabbro::llm {
 namespace {
@@ -137,7 +138,9 @@ Tensor Mixture::gated(const Tensor& gate, const Tensor& up) const {
 
 Tensor Mixture::of_experts(const Tensor& x, const ExpertWeights& weights, const Choice& of) const {
   if (weights.observe) weights.observe(x, of.ids);
-  return expert_linear(x, weights.matrix, of.slots, of.count);
+  const IndexRange& padding = weights.padding;
+  if (padding.first == 0 && padding.count == 0) return expert_linear(x, weights.matrix, of.slots, of.count);
+  return expert_linear(padded_columns(x, padding.first, padding.count), weights.matrix, of.slots, of.count);
 }
 
 // h [T, C] -> [T, U, C], weighted.

@@ -68,6 +68,14 @@ struct LoadModelOptions {
   std::shared_ptr<InputSquares> observer{};  // gets the inputs of all matrices of layers
 };
 
+// What one device's part takes, without loading it: matrices in the formats of the checkpoint, and its cache by layer.
+struct ShardNeeds {
+  uint64_t weight_bytes = 0;
+  std::vector<nn::CacheLayer> cache;
+};
+// Throws bad_input as load_model() does for tensors that have no cut.
+ShardNeeds needs_of_shard(const Checkpoint& checkpoint, const TensorShard& shard, int64_t context);
+
 // Builds the model. Weights that the device uses in place, in the mapped file, are not read, and not checked. Throws as
 // above; the message may also name a tensor.
 std::unique_ptr<LanguageModel> load_model(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,

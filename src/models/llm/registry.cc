@@ -220,25 +220,30 @@ HeadSizes head_sizes(const Checkpoint& checkpoint, const ModelShape& shape) {
   return {architecture_of(checkpoint), shape.heads, shape.kv_heads, shape.head_dimension};
 }
 
-// Device memory of the matrices of one device's part.
-size_t bytes_of_shard(const Checkpoint& checkpoint, const Family& family, const Device& device, const Formats& planned,
-                      const LoadModelOptions& options) {
+// Builds the model of one device's part without tensors. `bytes` of a matrix are counted.
+ShardNeeds build_shard(const Checkpoint& checkpoint, const Family& family, const TensorShard& shard, int64_t context,
+                       const Formats& planned,
+                       const std::function<size_t(DType dtype, int64_t rows, int64_t columns)>& bytes) {
   const CountedTensors counted(family.names, checkpoint);
   const auto format = [&](const std::string& name) {
     return format_on_device(checkpoint, family.names, planned, name);
   };
-  ShardSizes sizes(
-      {.has = [&](const std::string& name) { return counted.has(name); },
-       .format = format,
-       .bytes = [&](DType dtype, int64_t rows,
-                    int64_t columns) { return MemoryBlock::rounded(device.matrix_bytes(dtype, rows, columns)); }});
+  const auto has = [&](const std::string& name) { return counted.has(name); };
+  ShardSizes sizes({.has = has, .format = format, .bytes = bytes});
   const auto block_of = [&](const std::string& name) { return dtype_info(format(name)).block_elements; };
-  ShardedWeights sharded(sizes, *options.shard, head_sizes(checkpoint, family.read_shape(checkpoint)), block_of);
-  family.build(checkpoint, sharded, options.context);
-  return sizes.bytes();
+  ShardedWeights sharded(sizes, shard, head_sizes(checkpoint, family.read_shape(checkpoint)), block_of);
+  const std::unique_ptr<LanguageModel> model = family.build(checkpoint, sharded, context);
+  return {.weight_bytes = sizes.bytes(), .cache = model->cache_spec()};
 }
 
 }  // namespace
+
+ShardNeeds needs_of_shard(const Checkpoint& checkpoint, const TensorShard& shard, int64_t context) {
+  const auto bytes = [](DType dtype, int64_t rows, int64_t columns) {
+    return dtype_bytes(dtype, static_cast<size_t>(rows * columns));
+  };
+  return build_shard(checkpoint, family_of(checkpoint), shard, context, {}, bytes);
+}
 
 std::unique_ptr<LanguageModel> load_model(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
                                           const LoadModelOptions& options) {
@@ -250,8 +255,13 @@ std::unique_ptr<LanguageModel> load_model(const Checkpoint& checkpoint, const st
                        .progress = options.progress,
                        .layers = options.layers};
   if (options.streamed != nullptr) stored.resident_bytes = options.streamed->resident_bytes();
-  if (options.shard != nullptr)
-    stored.shard_bytes = bytes_of_shard(checkpoint, family, *device, stored.quantize, options);
+  if (options.shard != nullptr) {
+    const auto bytes = [&](DType dtype, int64_t rows, int64_t columns) {
+      return MemoryBlock::rounded(device->matrix_bytes(dtype, rows, columns));
+    };
+    stored.shard_bytes =
+        build_shard(checkpoint, family, *options.shard, options.context, stored.quantize, bytes).weight_bytes;
+  }
 
   CheckpointWeights weights(checkpoint, family.names, device, stored);
   std::optional<StreamedSource> streamed;

@@ -1,14 +1,15 @@
 #include "src/models/llm/self_attention.h"
 
+#include "src/base/error.h"
+
 namespace gabbro::llm {
 
 SelfAttention::SelfAttention(const DecoderConfig& config, const LayerKind& kind, Rope rope, WeightSource& weights,
                              const std::string& prefix)
-    : config_(config), kind_(kind), rope_(std::move(rope)) {
+    : config_(config), kind_(kind), shard_(weights.shard()), rope_(std::move(rope)) {
   const ModelShape& s = config_.shape;
-  const TensorShard* const shard = weights.shard();
-  part_ = shard != nullptr ? shard->part_of_heads(s.heads, s.kv_heads)
-                           : HeadRange{.heads = {0, s.heads}, .kv_heads = {0, s.kv_heads}};
+  part_ = shard_ != nullptr ? shard_->part_of_heads(s.heads, s.kv_heads)
+                            : HeadRange{.heads = {0, s.heads}, .kv_heads = {0, s.kv_heads}};
   const int64_t q_width = s.heads * s.head_dimension, kv_width = s.kv_heads * s.head_dimension;
   if (weights.has(prefix + "attn_qkv.weight")) {
     TransformersLayout theirs = config_.fused_rows;
@@ -53,6 +54,8 @@ void SelfAttention::load_qk_norms(WeightSource& weights, const std::string& pref
   if (config_.qk_norm == QkNorm::kEachHead || config_.qk_norm == QkNorm::kUnweighted)
     ones_ = weights.upload(std::vector<float>(static_cast<size_t>(d), 1.0f));
   if (config_.qk_norm == QkNorm::kNone || config_.qk_norm == QkNorm::kUnweighted) return;
+  if (config_.qk_norm == QkNorm::kAllHeads && shard_ != nullptr && config_.norm != NormKind::kRms)
+    throw bad_input("{}attn_q_norm: a layer norm over the heads of several devices is not supported", prefix);
   attn_q_norm_ = load(prefix + "attn_q_norm", config_.shape.heads);
   attn_k_norm_ = load(prefix + "attn_k_norm", config_.shape.kv_heads);
 }
@@ -78,6 +81,27 @@ Tensor SelfAttention::with_norm(const Tensor& x, const Norm& norm) const {  // x
   }
   const Shape shape = x.shape();
   return reshape(normalized(config_, norm, reshape(x, Shape{shape[0], shape[1] * shape[2]})), shape);
+}
+
+// Norms over the heads of all devices, q [T, H, D] and k [T, G, D], by the sums of squares of each; v is read
+// afterward.
+void SelfAttention::normalize_over_devices(Tensor& q, Tensor& k, const Tensor& v) const {
+  const ModelShape& s = config_.shape;
+  const int64_t tokens = q.shape()[0];
+  const auto squares = [&](const Tensor& x) { return reshape(sum(square(x), {1, 2}), Shape{tokens, 1}); };
+  // The first device of those that have the same KV head counts it.
+  const bool counts = part_.heads.first % (s.heads / s.kv_heads) == 0;
+  const Tensor of_keys = counts ? squares(k) : squares(k) * scalar(k.device(), 0);
+  const Tensor needed[] = {q, k, v};
+  const Tensor sums = (*shard_->sum)(concat({squares(q), of_keys}, 1), needed);  // [T, 2]
+  const auto normalize = [&](Tensor& x, const Norm& norm, int64_t index, int64_t heads) {
+    const double count = static_cast<double>(heads * s.head_dimension);
+    const Tensor mean = slice(sums, 1, index, 1) / scalar(x.device(), count);
+    const Tensor factors = rsqrt(mean + scalar(x.device(), static_cast<double>(config_.norm_epsilon)));  // [T, 1]
+    x = x * reshape(factors, Shape{tokens, 1, 1}) * reshape(norm.weight, Shape{x.shape()[1], s.head_dimension});
+  };
+  normalize(q, attn_q_norm_, 0, s.heads);
+  normalize(k, attn_k_norm_, 1, s.kv_heads);
 }
 
 // q [T, H, D], positions i32 [T]
@@ -106,6 +130,7 @@ Tensor SelfAttention::operator()(const Tensor& h, const MixerStep& at) const {
   at.step.noted("attn_k", k);
   at.step.noted("attn_v", v);
   const auto normalize = [&] {
+    if (config_.qk_norm == QkNorm::kAllHeads && shard_ != nullptr) return normalize_over_devices(q, k, v);
     q = with_norm(q, attn_q_norm_);
     k = with_norm(k, attn_k_norm_);
   };

@@ -22,13 +22,15 @@ class SelfAttention : public TokenMixer {
 
  private:
   void load_qk_norms(WeightSource& weights, const std::string& prefix);
+  void normalize_over_devices(Tensor& q, Tensor& k, const Tensor& v) const;
   Tensor heads(const Tensor& x) const;
   Tensor with_norm(const Tensor& x, const Norm& norm) const;
   Tensor tempered(const Tensor& q, const Tensor& positions) const;
 
   DecoderConfig config_;
   LayerKind kind_;
-  HeadRange part_;  // of the model's heads; all of them where the weights are whole
+  HeadRange part_;                      // of the model's heads; all of them where the weights are whole
+  const TensorShard* shard_ = nullptr;  // null: they are
   Rope rope_;
   // Fields are named as the tensors of GGUF files: blk.N.attn_q.weight and so on.
   std::shared_ptr<nn::Linear> attn_q_;       // [H·D, C]

@@ -195,15 +195,16 @@ Tensor CheckpointWeights::heads(const std::string& name, const HeadMatrices& siz
   const HeadTensors heads(stored_.names(), stored_.checkpoint(), name, size);
   const CheckpointTensor& tensor = heads.tensor();
   stored_.require_weight_format(tensor);
-  const int64_t rows = size.heads * size.rows;
+  const int64_t rows = size.wanted_heads() * size.rows;
   const DType dtype = heads.dtype();
   tensor.prepare();
   stored_.require_finite(tensor);
   std::shared_ptr<const void> bytes(tensor.file, tensor.data.data());
-  if (!heads.in_one_piece() || !is_aligned(tensor.data, dtype)) {
+  if (size.wanted_heads() != size.heads || !heads.in_one_piece() || !is_aligned(tensor.data, dtype)) {
     const size_t head = dtype_bytes(dtype, static_cast<size_t>(size.rows * size.columns));
-    const auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(size.heads) * head);
-    for (int64_t i = 0; i < size.heads; ++i) heads.copy_head(i, copy->data() + static_cast<size_t>(i) * head);
+    const auto copy = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(size.wanted_heads()) * head);
+    for (int64_t i = 0; i < size.wanted_heads(); ++i)
+      heads.copy_head(size.head_range.first + i, copy->data() + static_cast<size_t>(i) * head);
     bytes = {copy, copy->data()};
   }
   Tensor matrix = memory_.matrix(dtype, rows, size.columns, bytes);

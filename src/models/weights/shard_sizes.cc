@@ -29,7 +29,7 @@ ExpertWeights ShardSizes::experts(const std::string& name, const ExpertsSize& si
 }
 
 Tensor ShardSizes::heads(const std::string& name, const HeadMatrices& size, bool /*together*/) {
-  add(name, size.heads * size.rows, size.columns);
+  add(name, size.wanted_heads() * size.rows, size.columns);
   return {};
 }
 

@@ -7,6 +7,7 @@
 
 #include "src/base/error.h"
 #include "src/base/quote.h"
+#include "src/models/weights/cut_tensors.h"
 #include "src/models/weights/layer_range.h"
 #include "src/models/weights/weight_memory.h"
 #include "src/ops/ops.h"
@@ -22,18 +23,7 @@ class PaddedLinear final : public nn::Linear {
     order = loaded.order;
   }
 
-  Tensor forward(const Tensor& x) override {
-    const auto zeros = [&](int64_t count) {
-      std::vector<int64_t> lengths(x.shape().lengths().begin(), x.shape().lengths().end());
-      lengths.back() = count;
-      return cast(broadcast_to(scalar(x.device(), 0), Shape(lengths)), x.dtype());
-    };
-    std::vector<Tensor> parts;
-    if (before_ > 0) parts.push_back(zeros(before_));
-    parts.push_back(x);
-    if (after_ > 0) parts.push_back(zeros(after_));
-    return nn::Linear::forward(concat(parts, x.shape().rank() - 1));
-  }
+  Tensor forward(const Tensor& x) override { return nn::Linear::forward(padded_columns(x, before_, after_)); }
 
  private:
   int64_t before_, after_;
@@ -103,6 +93,7 @@ ShardedWeights::Part ShardedWeights::part_of(const std::string& name, const Matr
     part.size.row_range = {section.first + cut_rows.first, cut_rows.count};
     return part;
   };
+  if (size.is_cut) return whole_columns ? Part{.size = size} : columns_of(name, size, size.column_range);
   if (!whole_columns) refuse(name);
   if (module == "token_embd" || module == "output") return rows(shard_.part_of_vocabulary(size.rows));
   if (module == "position_embd") return {.size = size};
@@ -148,20 +139,14 @@ ExpertWeights ShardedWeights::experts(const std::string& name, const ExpertsSize
   if (is_one_of(module_of(name), kDown)) {
     const Part columns =
         columns_of(name, {.rows = size.rows, .columns = size.columns}, shard_.part(size.columns, block_of_(name)));
-    if (columns.padding.first + columns.padding.count > 0) {
-      throw Error(ErrorCode::kBadInput,
-                  fmt::format("the tensor {} has experts of {} columns in blocks of {}, too few for {} devices",
-                              quote(name), size.columns, block_of_(name), shard_.ranks()),
-                  fmt::format("up to {} devices fit", (size.columns + block_of_(name) - 1) / block_of_(name)));
-    }
     part.column_range = columns.size.column_range;
-  } else {
-    part.row_range = shard_.part(size.rows, unit_of_down(name));
+    ExpertWeights weights = inner().experts(name, part);
+    weights.padding = columns.padding;
+    return weights;
   }
+  part.row_range = shard_.part(size.rows, unit_of_down(name));
   return inner().experts(name, part);
 }
-
-Tensor ShardedWeights::heads(const std::string& name, const HeadMatrices& /*size*/, bool /*together*/) { refuse(name); }
 
 // Vectors and small matrices: of heads, of experts' biases, else of the stream.
 Tensor ShardedWeights::tensor(const std::string& name, const std::vector<int64_t>& shape,
@@ -183,9 +168,11 @@ Tensor ShardedWeights::tensor(const std::string& name, const std::vector<int64_t
   if (module == "attn_sinks") return cut_last(part_of_heads().heads);
   if (module == "attn_q_norm" || module == "attn_k_norm") {
     const int64_t stored = module == "attn_q_norm" ? sizes_.heads : sizes_.kv_heads;
-    if (shape.size() == 1 && shape[0] != sizes_.dimension) refuse(name);  // a norm over the heads of all devices
+    const IndexRange& range = module == "attn_q_norm" ? part_of_heads().heads : part_of_heads().kv_heads;
+    if (shape.size() == 1 && shape[0] == stored * sizes_.dimension && stored > 1)  // a norm over the heads of all
+      return cut_last({range.first * sizes_.dimension, range.count * sizes_.dimension});
+    if (shape.size() == 1 && shape[0] != sizes_.dimension) refuse(name);
     if (shape.size() == 2 && shape[0] == stored) {
-      const IndexRange& range = module == "attn_q_norm" ? part_of_heads().heads : part_of_heads().kv_heads;
       const auto first = all.begin() + range.first * shape[1];
       const std::vector<float> some(first, first + range.count * shape[1]);
       return memory() != nullptr ? memory()->tensor(some, Shape{range.count, shape[1]}, dtype) : Tensor();

@@ -35,7 +35,6 @@ class ShardedWeights : public WeightDecorator {
   std::shared_ptr<nn::Linear> linear(const std::string& prefix, const MatrixSize& size,
                                      const TransformersLayout& theirs = {}) override;
   ExpertWeights experts(const std::string& name, const ExpertsSize& size) override;
-  Tensor heads(const std::string& name, const HeadMatrices& size, bool together) override;
   Tensor tensor(const std::string& name, const std::vector<int64_t>& shape, const TransformersLayout& theirs = {},
                 DType dtype = DType::f32) override;
 

@@ -33,8 +33,8 @@ class RankSum {
  public:
   virtual ~RankSum() = default;
   // The sum of `partial` of all ranks, which has the same shape on each of them, added up in f32 in the order of the
-  // ranks: all ranks get the same bits.
-  virtual Tensor operator()(const Tensor& partial) = 0;
+  // ranks: all ranks get the same bits. `needed` are computed along with `partial`, for what reads them later.
+  virtual Tensor operator()(const Tensor& partial, std::span<const Tensor> needed = {}) = 0;
 };
 
 struct TensorShard {

@@ -19,6 +19,7 @@ struct IndexRange {
 struct MatrixSize {
   int64_t rows = 0, columns = 0;  // of the whole matrix
   IndexRange row_range{}, column_range{};
+  bool is_cut = false;  // the ranges are this device's part of a tensor split (WeightSource::shard())
 
   int64_t wanted_rows() const { return row_range.length_in(rows); }           // N
   int64_t wanted_columns() const { return column_range.length_in(columns); }  // K
@@ -46,7 +47,9 @@ struct HeadMatrices {
   int64_t heads = 0, rows = 0, columns = 0;
   int64_t first = 0, stored = 0;
   bool transposed = false;
+  IndexRange head_range{};  // of these heads only
 
+  int64_t wanted_heads() const { return head_range.length_in(heads); }
   std::vector<int64_t> shape() const { return {heads, rows, columns}; }
   std::vector<int64_t> stored_shape() const { return {heads * stored, transposed ? rows : columns}; }
 };

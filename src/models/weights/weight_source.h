@@ -21,6 +21,8 @@ struct TensorShard;  // tensor_shard.h
 struct ExpertWeights {
   Tensor matrix;  // [E · N, K], or [slots · N, K], as `expert_linear` wants it; undefined: there is none
   std::shared_ptr<ExpertSlots> slots{};  // of experts that are read by need; null: all are in `matrix`
+  // Elements of the input before and after this device's, which belong to others: zeros.
+  IndexRange padding{};  // before and after: first and count
   // Gets each input and the experts i32 [T, U] of its tokens; empty: none does.
   std::function<void(const Tensor& x, const Tensor& ids)> observe{};
 };

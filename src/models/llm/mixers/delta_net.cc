@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "src/models/llm/mixers/state_space.h"
+#include "src/models/weights/cut_tensors.h"
+#include "src/models/weights/tensor_shard.h"
 
 namespace gabbro::llm {
 namespace {
@@ -51,6 +53,60 @@ class TiledHeads {
   DeltaNetSizes s_;
 };
 
+// The groups of one device of a tensor split, or a part of the heads of one group.
+struct OwnHeads {
+  OwnHeads(const DeltaNetSizes& sizes, const TensorShard* shard) : s(sizes), per_group(s.heads / s.groups) {
+    if (shard == nullptr) {
+      groups = {0, s.groups};
+      of_group = {0, per_group};
+      return;
+    }
+    const HeadRange part = shard->part_of_heads(s.heads, s.groups);
+    groups = part.kv_heads;
+    of_group = {part.heads.first - groups.first * per_group, part.heads.count / groups.count};
+  }
+
+  // Heads in the order in which matrices have them.
+  IndexRanges heads() const {
+    IndexRanges ranges;
+    if (!s.tiled) {
+      for (int64_t g = groups.first; g < groups.first + groups.count; ++g)
+        ranges.push_back({g * per_group + of_group.first, of_group.count});
+      return ranges;
+    }
+    for (int64_t i = of_group.first; i < of_group.first + of_group.count; ++i)
+      ranges.push_back({i * s.groups + groups.first, groups.count});
+    return ranges;
+  }
+  IndexRanges values(int64_t before = 0) const {
+    IndexRanges ranges = heads();
+    for (IndexRange& range : ranges) range = elements_of(range, s.values, before);
+    return ranges;
+  }
+  IndexRanges convolved() const {
+    IndexRanges ranges = values(2 * s.query_width());
+    const IndexRange keys = elements_of(groups, s.keys);
+    ranges.insert(ranges.begin(), {keys, elements_of(keys, 1, s.query_width())});
+    return ranges;
+  }
+  // Rows of matrices that have for each group `before` rows, and two parts with `of_head` rows of each head.
+  IndexRanges by_group(int64_t before, int64_t of_head) const {
+    const int64_t part = per_group * of_head, all = before + 2 * part;
+    const IndexRange own = elements_of(of_group, of_head);
+    IndexRanges ranges;
+    for (int64_t g = groups.first; g < groups.first + groups.count; ++g) {
+      if (before > 0) ranges.push_back({g * all, before});
+      ranges.push_back(elements_of(own, 1, g * all + before));
+      ranges.push_back(elements_of(own, 1, g * all + before + part));
+    }
+    return ranges;
+  }
+
+  const DeltaNetSizes& s;
+  int64_t per_group;
+  IndexRange groups, of_group;
+};
+
 }  // namespace
 
 DeltaNetSizes read_delta_net(const ConfigReader& fields) {
@@ -87,6 +143,7 @@ DeltaNet::DeltaNet(const DecoderConfig& config, const DeltaNetSizes& sizes, Weig
     : epsilon_(config.norm_epsilon), sizes_(sizes) {
   const int64_t c = config.shape.embedding, inner = sizes.value_width(), convolved = sizes.convolved();
   const TiledHeads theirs(sizes);
+  const OwnHeads own(sizes, weights.shard());
   TransformersLayout of_heads, of_qkv = qkv_layout(sizes), of_gate = gate_layout(sizes), of_out;
   TransformersLayout of_conv{.shape = {convolved, 1, sizes.taps}};
   if (sizes.tiled) {
@@ -100,26 +157,29 @@ DeltaNet::DeltaNet(const DecoderConfig& config, const DeltaNetSizes& sizes, Weig
     }
   }
   if (weights.has(prefix + "ssm_in.weight")) {
-    ssm_in_ = weights.linear(prefix + "ssm_in", {convolved + inner, c});
+    ssm_in_ =
+        linear_rows(weights, prefix + "ssm_in", {convolved + inner, c}, own.by_group(2 * sizes.keys, sizes.values));
   } else {
-    attn_qkv_ = weights.linear(prefix + "attn_qkv", {convolved, c}, of_qkv);
-    attn_gate_ = weights.linear(prefix + "attn_gate", {inner, c}, of_gate);
+    attn_qkv_ = linear_rows(weights, prefix + "attn_qkv", {convolved, c}, own.convolved(), of_qkv);
+    attn_gate_ = linear_rows(weights, prefix + "attn_gate", {inner, c}, own.values(), of_gate);
   }
   if (sizes.tiled) {
-    ssm_beta_ = weights.linear(prefix + "ssm_beta", {sizes.heads, c}, of_heads);
-    ssm_alpha_ = weights.linear(prefix + "ssm_alpha", {sizes.heads, c}, of_heads);
+    ssm_beta_ = linear_rows(weights, prefix + "ssm_beta", {sizes.heads, c}, own.heads(), of_heads);
+    ssm_alpha_ = linear_rows(weights, prefix + "ssm_alpha", {sizes.heads, c}, own.heads(), of_heads);
   } else {
-    ssm_ba_ = weights.linear(prefix + "ssm_ba", {2 * sizes.heads, c});
+    ssm_ba_ = linear_rows(weights, prefix + "ssm_ba", {2 * sizes.heads, c}, own.by_group(0, 1));
   }
-  ssm_conv1d_ = weights.tensor(prefix + "ssm_conv1d.weight", {convolved, sizes.taps}, of_conv);
-  ssm_dt_b_ = weights.vector(prefix + "ssm_dt.bias", sizes.heads, of_heads);
+  ssm_conv1d_ = tensor_rows(weights, prefix + "ssm_conv1d.weight", {convolved, sizes.taps}, own.convolved(), of_conv);
+  ssm_dt_b_ = tensor_rows(weights, prefix + "ssm_dt.bias", {sizes.heads}, own.heads(), of_heads);
   of_heads.value = minus_exp;
-  ssm_a_ = weights.vector(prefix + "ssm_a", sizes.heads, of_heads);
+  ssm_a_ = tensor_rows(weights, prefix + "ssm_a", {sizes.heads}, own.heads(), of_heads);
   ssm_norm_ = weights.vector(prefix + "ssm_norm.weight", sizes.values);
   const auto keys = static_cast<size_t>(sizes.keys);
   k_scale_ = weights.upload(std::vector<float>(keys, 1 / std::sqrt(static_cast<float>(keys))));
   q_scale_ = weights.upload(std::vector<float>(keys, 1 / static_cast<float>(keys)));
-  ssm_out_ = weights.linear(prefix + "ssm_out", {c, inner}, of_out);
+  ssm_out_ = linear_columns(weights, prefix + "ssm_out", {c, inner}, own.values(), of_out);
+  sizes_.groups = own.groups.count;
+  sizes_.heads = own.groups.count * own.of_group.count;
 }
 
 nn::CacheLayer DeltaNet::cache() const {

@@ -42,7 +42,7 @@ class DeltaNet : public TokenMixer {
   Tensor unit_heads(const Tensor& x, const Tensor& weight) const;
 
   float epsilon_;
-  DeltaNetSizes sizes_;
+  DeltaNetSizes sizes_;  // with this device's heads and groups
   // Fields are named as the tensors of GGUF files.
   std::shared_ptr<nn::Linear> attn_qkv_;              // [2·G·N + H·P, C]
   std::shared_ptr<nn::Linear> attn_gate_;             // [H·P, C]

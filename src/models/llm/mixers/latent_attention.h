@@ -28,6 +28,7 @@ class LatentAttention : public TokenMixer {
 
   DecoderConfig config_;
   LatentSizes sizes_;
+  IndexRange heads_;  // of the model's; all of them where the weights are whole
   Rope rope_;
   // Fields are named as the tensors of GGUF files.
   std::shared_ptr<nn::Linear> attn_q_;         // [H·(N + R), C], or of the two factors

@@ -1,14 +1,22 @@
 #include "src/models/llm/mixers/short_conv.h"
 
+#include "src/models/weights/cut_tensors.h"
+#include "src/models/weights/tensor_shard.h"
+
 namespace gabbro::llm {
 
 ShortConv::ShortConv(const DecoderConfig& config, int64_t taps, WeightSource& weights, const std::string& prefix)
-    : channels_(config.shape.embedding), taps_(taps) {
-  const int64_t c = channels_;
-  in_proj_ = weights.linear(prefix + "shortconv.in_proj", {3 * c, c});
-  conv_ = weights.tensor(prefix + "shortconv.conv.weight", {c, taps}, {.shape = {c, 1, taps}});
-  if (const std::string bias = prefix + "shortconv.conv.bias"; weights.has(bias)) conv_b_ = weights.vector(bias, c);
-  out_proj_ = weights.linear(prefix + "shortconv.out_proj", {c, c});
+    : taps_(taps) {
+  const int64_t c = config.shape.embedding;
+  const TensorShard* const shard = weights.shard();
+  const IndexRange own = shard != nullptr ? shard->part(c, kChannelUnit) : IndexRange{0, c};
+  channels_ = own.count;
+  const IndexRanges thrice = {own, elements_of(own, 1, c), elements_of(own, 1, 2 * c)};
+  in_proj_ = linear_rows(weights, prefix + "shortconv.in_proj", {3 * c, c}, thrice);
+  conv_ = tensor_rows(weights, prefix + "shortconv.conv.weight", {c, taps}, {own}, {.shape = {c, 1, taps}});
+  if (const std::string bias = prefix + "shortconv.conv.bias"; weights.has(bias))
+    conv_b_ = tensor_rows(weights, bias, {c}, {own});
+  out_proj_ = linear_columns(weights, prefix + "shortconv.out_proj", {c, c}, {own});
 }
 
 nn::CacheLayer ShortConv::cache() const {

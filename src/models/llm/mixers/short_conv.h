@@ -14,11 +14,11 @@ class ShortConv : public TokenMixer {
   Tensor operator()(const Tensor& h, const MixerStep& at) const override;
 
  private:
-  int64_t channels_, taps_;
-  std::shared_ptr<nn::Linear> in_proj_;   // [3·C, C]
+  int64_t channels_, taps_;               // this device's channels
+  std::shared_ptr<nn::Linear> in_proj_;   // [3·C, width of the stream]
   Tensor conv_;                           // [C, K]
   Tensor conv_b_;                         // [C] or undefined
-  std::shared_ptr<nn::Linear> out_proj_;  // [C, C]
+  std::shared_ptr<nn::Linear> out_proj_;  // [width of the stream, C]
 };
 
 }  // namespace gabbro::llm

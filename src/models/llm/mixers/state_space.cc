@@ -5,6 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "src/models/weights/cut_tensors.h"
+#include "src/models/weights/weight_memory.h"
+
 namespace gabbro::llm {
 namespace {
 
@@ -16,8 +19,8 @@ TransformersLayout decay_layout(std::vector<int64_t> shape) {
 }
 TransformersLayout conv_layout(int64_t channels, int64_t taps) { return {.shape = {channels, 1, taps}}; }
 
-Tensor load_bias(WeightSource& weights, const std::string& name, int64_t length) {
-  return weights.has(name) ? weights.vector(name, length) : Tensor();
+Tensor load_bias(WeightSource& weights, const std::string& name, int64_t length, const IndexRanges& own) {
+  return weights.has(name) ? tensor_rows(weights, name, {length}, own) : Tensor();
 }
 
 Tensor ones(WeightSource& weights, int64_t length) {
@@ -95,16 +98,18 @@ Tensor softplus(const Tensor& x) {
 
 Mamba::Mamba(const DecoderConfig& config, const StateSpaceSizes& sizes, WeightSource& weights,
              const std::string& prefix)
-    : sizes_(sizes) {
+    : sizes_(sizes), shard_(weights.shard()) {
   const int64_t c = config.shape.embedding, i = sizes.inner, n = sizes.states;
-  ssm_in_ = weights.linear(prefix + "ssm_in", {2 * i, c});
-  ssm_conv1d_ = weights.tensor(prefix + "ssm_conv1d.weight", {i, sizes.taps}, conv_layout(i, sizes.taps));
-  ssm_conv1d_b_ = load_bias(weights, prefix + "ssm_conv1d.bias", i);
-  ssm_x_ = weights.linear(prefix + "ssm_x", {sizes.rank + 2 * n, i});
-  ssm_dt_ = weights.linear(prefix + "ssm_dt", {i, sizes.rank});
-  ssm_a_ = weights.tensor(prefix + "ssm_a", {i, n}, decay_layout({}));
-  ssm_d_ = weights.vector(prefix + "ssm_d", i);
-  ssm_out_ = weights.linear(prefix + "ssm_out", {c, i});
+  const IndexRanges own = {shard_ != nullptr ? shard_->part(i, kChannelUnit) : IndexRange{0, i}};
+  sizes_.inner = own.front().count;
+  ssm_in_ = linear_rows(weights, prefix + "ssm_in", {2 * i, c}, {own.front(), elements_of(own.front(), 1, i)});
+  ssm_conv1d_ = tensor_rows(weights, prefix + "ssm_conv1d.weight", {i, sizes.taps}, own, conv_layout(i, sizes.taps));
+  ssm_conv1d_b_ = load_bias(weights, prefix + "ssm_conv1d.bias", i, own);
+  ssm_x_ = linear_columns(weights, prefix + "ssm_x", {sizes.rank + 2 * n, i}, own);
+  ssm_dt_ = linear_rows(weights, prefix + "ssm_dt", {i, sizes.rank}, own);
+  ssm_a_ = tensor_rows(weights, prefix + "ssm_a", {i, n}, own, decay_layout({}));
+  ssm_d_ = tensor_rows(weights, prefix + "ssm_d", {i}, own);
+  ssm_out_ = linear_columns(weights, prefix + "ssm_out", {c, i}, own);
   // Falcon Mamba's norms have no weights, Jamba's do.
   const auto norm = [&](const std::string& name, int64_t length) {
     if (weights.has(name + ".weight")) return weights.vector(name + ".weight", length);
@@ -126,7 +131,11 @@ Tensor Mamba::operator()(const Tensor& h, const MixerStep& at) const {
   const int64_t tokens = h.shape()[0], i = sizes_.inner, n = sizes_.states, rank = sizes_.rank;
   const Tensor xz = (*ssm_in_)(h);                                                                          // [T, 2·I]
   const Tensor x = silu(causal_conv(slice(xz, 1, 0, i), ssm_conv1d_, ssm_conv1d_b_, states[0], places).y);  // [T, I]
-  const Tensor all = (*ssm_x_)(x);  // [T, rank + 2·N]
+  Tensor all = (*ssm_x_)(x);  // [T, rank + 2·N]
+  if (shard_ != nullptr) {
+    const Tensor needed[] = {x, xz};
+    all = (*shard_->sum)(all, needed);
+  }
   const auto part = [&](int64_t first, int64_t count, const Tensor& weight) {
     const Tensor y = slice(all, 1, first, count);
     return weight.defined() ? rms_norm(y, weight, sizes_.norm_epsilon) : y;
@@ -147,24 +156,71 @@ Tensor Mamba::operator()(const Tensor& h, const MixerStep& at) const {
 
 Mamba2::Mamba2(const DecoderConfig& config, const StateSpaceSizes& sizes, WeightSource& weights,
                const std::string& prefix)
-    : epsilon_(config.norm_epsilon), sizes_(sizes) {
-  const int64_t c = config.shape.embedding, i = sizes.inner, heads = sizes.rank, of_group = i / sizes.groups;
-  ssm_in_ = weights.linear(prefix + "ssm_in", {i + convolved() + heads, c}, {.factor = sizes.in_factor});
-  ssm_conv1d_ =
-      weights.tensor(prefix + "ssm_conv1d.weight", {convolved(), sizes.taps}, conv_layout(convolved(), sizes.taps));
-  ssm_conv1d_b_ = load_bias(weights, prefix + "ssm_conv1d.bias", convolved());
-  ssm_dt_b_ = weights.vector(prefix + "ssm_dt.bias", heads);
-  ssm_a_ = weights.tensor(prefix + "ssm_a", {heads, 1}, decay_layout({heads}));
-  ssm_d_ = weights.tensor(prefix + "ssm_d", {heads, 1}, {.shape = {heads}});
+    : epsilon_(config.norm_epsilon), sizes_(sizes), shard_(weights.shard()) {
+  const int64_t c = config.shape.embedding, i = sizes.inner, heads = sizes.rank, p = sizes.head_rows();
+  const int64_t grouped = sizes.groups * sizes.states, all_convolved = convolved();
+  const HeadRange own = shard_ != nullptr ? shard_->part_of_heads(heads, sizes.groups)
+                                          : HeadRange{.heads = {0, heads}, .kv_heads = {0, sizes.groups}};
+  const IndexRange channels = elements_of(own.heads, p);
+  // Rows of channels, b and c after `before` others.
+  const auto convolved_rows = [&](int64_t before) {
+    return IndexRanges{elements_of(channels, 1, before), elements_of(own.kv_heads, sizes.states, before + i),
+                       elements_of(own.kv_heads, sizes.states, before + i + grouped)};
+  };
+  IndexRanges in_rows = convolved_rows(i);
+  in_rows.insert(in_rows.begin(), channels);  // of the gate
+  in_rows.push_back(elements_of(own.heads, 1, i + all_convolved));
+  ssm_in_ =
+      linear_rows(weights, prefix + "ssm_in", {i + all_convolved + heads, c}, in_rows, {.factor = sizes.in_factor});
+  ssm_conv1d_ = tensor_rows(weights, prefix + "ssm_conv1d.weight", {all_convolved, sizes.taps}, convolved_rows(0),
+                            conv_layout(all_convolved, sizes.taps));
+  ssm_conv1d_b_ = load_bias(weights, prefix + "ssm_conv1d.bias", all_convolved, convolved_rows(0));
+  ssm_dt_b_ = tensor_rows(weights, prefix + "ssm_dt.bias", {heads}, {own.heads});
+  ssm_a_ = tensor_rows(weights, prefix + "ssm_a", {heads, 1}, {own.heads}, decay_layout({heads}));
+  ssm_d_ = tensor_rows(weights, prefix + "ssm_d", {heads, 1}, {own.heads}, {.shape = {heads}});
+  ssm_out_ = linear_columns(weights, prefix + "ssm_out", {c, i}, {channels}, with_factor(sizes.out_factor));
+  sizes_.inner = channels.count;
+  sizes_.rank = own.heads.count;
+  sizes_.groups = own.kv_heads.count;
+  ones_ = ones(weights, sizes_.inner / sizes_.groups);
   if (const std::string norm = prefix + "ssm_norm.weight"; weights.has(norm))
-    ssm_norm_ = weights.tensor(norm, {sizes.groups, of_group}, {.shape = {i}});
-  ones_ = ones(weights, of_group);
-  ssm_out_ = weights.linear(prefix + "ssm_out", {c, i}, with_factor(sizes.out_factor));
+    load_norm_of_groups(weights, norm, sizes, own);
+}
+
+void Mamba2::load_norm_of_groups(WeightSource& weights, const std::string& name, const StateSpaceSizes& all,
+                                 const HeadRange& own) {
+  const int64_t width = all.inner / all.groups;
+  const std::vector<int64_t> shape{all.groups, width};
+  const TransformersLayout theirs{.shape = {all.inner}};
+  if (shard_ == nullptr || std::ssize(shard_->shares) <= all.groups) {
+    ssm_norm_ = tensor_rows(weights, name, shape, {own.kv_heads}, theirs);
+    return;
+  }
+  const std::vector<float> values = weights.values(name, shape, theirs);
+  const IndexRange channels = elements_of(own.heads, all.head_rows());
+  const auto some = std::span(values).subspan(static_cast<size_t>(channels.first), static_cast<size_t>(channels.count));
+  if (weights.memory() != nullptr) ssm_norm_ = weights.memory()->tensor(some, Shape{1, channels.count});
+  std::vector<float> is_own(static_cast<size_t>(all.groups));
+  is_own[static_cast<size_t>(own.kv_heads.first)] = 1;
+  own_group_ = weights.upload(is_own);
+  group_width_ = width;
 }
 
 nn::CacheLayer Mamba2::cache() const {
   return {.kind = nn::CacheKind::kState,
           .states = {Shape{convolved(), sizes_.taps - 1}, Shape{sizes_.rank, sizes_.head_rows(), sizes_.states}}};
+}
+
+// Groups with a root mean square of 1: y [R, G, I/G]. `gate` is read afterward, if it is defined.
+Tensor Mamba2::unit_groups(const Tensor& y, const Tensor& gate) const {
+  if (group_width_ == 0) return rms_norm(y, ones_, epsilon_);
+  std::vector<Tensor> needed{y};
+  if (gate.defined()) needed.push_back(gate);
+  const Tensor squares = reshape(sum(square(y), {-1}), Shape{y.shape()[0], 1});
+  const Tensor of_groups = (*shard_->sum)(squares * own_group_, needed);  // [R, all groups]
+  const Tensor mean = sum(of_groups * own_group_, {-1}) / scalar(y.device(), static_cast<double>(group_width_));
+  const Tensor factors = rsqrt(mean + scalar(y.device(), static_cast<double>(epsilon_)));  // [R]
+  return y * reshape(factors, Shape{y.shape()[0], 1, 1});
 }
 
 Tensor Mamba2::operator()(const Tensor& h, const MixerStep& at) const {
@@ -186,8 +242,9 @@ Tensor Mamba2::operator()(const Tensor& h, const MixerStep& at) const {
   if (at.rows.defined()) y = gather(y, at.rows);
   if (!ssm_norm_.defined()) return (*ssm_out_)(y);
   const Shape groups{y.shape()[0], g, i / g};
-  y = reshape(rms_norm(reshape(y, groups), ones_, epsilon_) * ssm_norm_, y.shape());
-  if (sizes_.gate_last) y = y * (at.rows.defined() ? gather(gate, at.rows) : gate);
+  const Tensor after = sizes_.gate_last ? (at.rows.defined() ? gather(gate, at.rows) : gate) : Tensor();
+  y = reshape(unit_groups(reshape(y, groups), after) * ssm_norm_, y.shape());
+  if (after.defined()) y = y * after;
   return (*ssm_out_)(y);
 }
 

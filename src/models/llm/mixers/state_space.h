@@ -9,6 +9,7 @@
 #include "src/models/llm/blocks.h"
 #include "src/models/llm/gguf_fields.h"
 #include "src/models/llm/token_mixer.h"
+#include "src/models/weights/tensor_shard.h"
 
 namespace gabbro::llm {
 
@@ -37,7 +38,8 @@ class Mamba : public TokenMixer {
   Tensor operator()(const Tensor& h, const MixerStep& at) const override;
 
  private:
-  StateSpaceSizes sizes_;
+  StateSpaceSizes sizes_;               // with this device's channels
+  const TensorShard* shard_ = nullptr;  // null: all channels
   std::shared_ptr<nn::Linear> ssm_in_;  // [2·I, C]
   Tensor ssm_conv1d_;                   // [I, K]
   Tensor ssm_conv1d_b_;                 // [I] or undefined
@@ -60,17 +62,24 @@ class Mamba2 : public TokenMixer {
 
  private:
   int64_t convolved() const { return sizes_.inner + 2 * sizes_.groups * sizes_.states; }
+  void load_norm_of_groups(WeightSource& weights, const std::string& name, const StateSpaceSizes& all,
+                           const HeadRange& own);
+  Tensor unit_groups(const Tensor& y, const Tensor& gate) const;
 
   float epsilon_;
-  StateSpaceSizes sizes_;
-  std::shared_ptr<nn::Linear> ssm_in_;   // [I + (I + 2·G·N) + H, C]
-  Tensor ssm_conv1d_;                    // [I + 2·G·N, K]
-  Tensor ssm_conv1d_b_;                  // [I + 2·G·N] or undefined
-  Tensor ssm_dt_b_;                      // [H]
-  Tensor ssm_a_;                         // [H, 1]
-  Tensor ssm_d_;                         // [H, 1]
-  Tensor ssm_norm_;                      // [G, I/G] or undefined
-  Tensor ones_;                          // [I/G]
+  StateSpaceSizes sizes_;               // with this device's heads and groups
+  const TensorShard* shard_ = nullptr;  // null: all heads
+  std::shared_ptr<nn::Linear> ssm_in_;  // [I + (I + 2·G·N) + H, C]
+  Tensor ssm_conv1d_;                   // [I + 2·G·N, K]
+  Tensor ssm_conv1d_b_;                 // [I + 2·G·N] or undefined
+  Tensor ssm_dt_b_;                     // [H]
+  Tensor ssm_a_;                        // [H, 1]
+  Tensor ssm_d_;                        // [H, 1]
+  Tensor ssm_norm_;                     // [G, I/G] or undefined
+  Tensor ones_;                         // [I/G]
+  // If several devices have channels of a group: 1 at this device's among all groups [G], and the channels of a group.
+  Tensor own_group_;
+  int64_t group_width_ = 0;
   std::shared_ptr<nn::Linear> ssm_out_;  // [C, I]
 };
 
