@@ -81,7 +81,9 @@ struct ScriptedRequest {
 class ScriptedModel final : public ModelService {
  public:
   ScriptedModel(std::string name, Json script)
-      : script_(std::move(script)), tokenizer_(byte_tokenizer()), template_(kTemplate) {
+      : script_(std::move(script)),
+        tokenizer_(byte_tokenizer()),
+        template_(script_.value("model", Json::object()).value("template", kTemplate)) {
     const Json settings = script_.value("model", Json::object());
     facts_.name = std::move(name);
     facts_.architecture = "script";

@@ -8,10 +8,10 @@
 
 namespace gabbro::test {
 
-// The script: {"model": {"context": 4096, "parallel": 4, "load_ms": 0, "restart_ms": 0}, "answers": [{"if": "text
-// in the prompt", "tokens": ["Hel", "lo"], "prefill_ms": 0, "token_ms": 0, "fail_after": 3, "error": "text", "repeat":
-// 1}]}. The last answer without "if" is for all other prompts. Tokens are texts of one or more bytes. After an error
-// the model is not ready for restart_ms.
+// The script: {"model": {"context": 4096, "parallel": 4, "load_ms": 0, "restart_ms": 0, "template": "of chats"},
+// "answers": [{"if": "text in the prompt", "tokens": ["Hel", "lo"], "prefill_ms": 0, "token_ms": 0, "fail_after": 3,
+// "error": "text", "repeat": 1}]}. The last answer without "if" is for all other prompts. Tokens are texts of one or
+// more bytes. After an error the model is not ready for restart_ms.
 class ScriptedModels final : public server::ModelSource {
  public:
   // `models`: an object of scripts by name.

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "src/server/http/url.h"
+
 namespace gabbro::server {
 
 // Passes the events of one choice on. It does not keep the answer: the model's thread owns it.
@@ -48,7 +50,8 @@ size_t waiting_bytes(std::string_view text, std::span<const TokenScore> scores) 
 
 const char* Choice::finish_reason() const {
   const bool is_cut = result.stop_reason == StopReason::kMaxTokens || result.stop_reason == StopReason::kContextFull;
-  return is_cut ? "length" : "stop";
+  if (is_cut) return "length";
+  return std::ranges::any_of(calls, &ToolCall::is_complete) ? "tool_calls" : "stop";
 }
 
 Answer::Answer(std::shared_ptr<Exchange> exchange, ModelRegistry::LeaseHandle lease, AnswerRequest request,
@@ -58,7 +61,7 @@ Answer::Answer(std::shared_ptr<Exchange> exchange, ModelRegistry::LeaseHandle le
       request_(std::move(request)),
       limits_(limits),
       post_(std::move(post)) {
-  for (size_t i = 0; i < request_.requests.size(); ++i) parts_.emplace_back(request_.thoughts);
+  for (size_t i = 0; i < request_.requests.size(); ++i) parts_.emplace_back(request_.thoughts, request_.calls);
 }
 
 Answer::~Answer() = default;
@@ -162,13 +165,39 @@ void Answer::drain() {
 }
 
 std::string Answer::write_pieces(size_t choice, const std::vector<AnswerPiece>& pieces) {
-  Part& part = parts_[choice];
   std::string out;
   for (const AnswerPiece& piece : pieces) {
-    (piece.is_thought ? part.choice.thought : part.choice.text) += piece.text;
-    if (!request_.streams) continue;
     const bool is_last = &piece == &pieces.back();
-    out += request_.writer->text(choice, piece, is_last ? std::exchange(part.scores, {}) : std::vector<TokenScore>());
+    out += piece.is_thought ? write_text(choice, piece, is_last)
+                            : write_calls(choice, parts_[choice].parser.feed(piece.text), is_last);
+  }
+  return out;
+}
+
+std::string Answer::write_text(size_t choice, const AnswerPiece& piece, bool is_last) {
+  Part& part = parts_[choice];
+  (piece.is_thought ? part.choice.thought : part.choice.text) += piece.text;
+  if (!request_.streams) return {};
+  return request_.writer->text(choice, piece, is_last ? std::exchange(part.scores, {}) : std::vector<TokenScore>());
+}
+
+std::string Answer::write_calls(size_t choice, const std::vector<text::ToolCallPiece>& pieces, bool is_last) {
+  using Kind = text::ToolCallPiece::Kind;
+  std::vector<ToolCall>& calls = parts_[choice].choice.calls;
+  std::string out;
+  for (const text::ToolCallPiece& piece : pieces) {
+    if (piece.kind == Kind::kText) {
+      out += write_text(choice, {.text = piece.text}, is_last && &piece == &pieces.back());
+      continue;
+    }
+    if (piece.kind == Kind::kCall) calls.push_back({.id = random_id("call_"), .name = piece.text});
+    if (piece.kind == Kind::kArguments) calls.back().arguments += piece.text;
+    if (piece.kind == Kind::kEnd) {
+      calls.back().is_complete = true;
+    } else if (request_.streams) {
+      const bool is_name = piece.kind == Kind::kCall;
+      out += request_.writer->call(choice, calls.size() - 1, calls.back(), is_name ? std::string_view() : piece.text);
+    }
   }
   return out;
 }
@@ -188,6 +217,7 @@ std::string Answer::write(Event& event) {
   std::string out;
   if (!request_.streams) out += write_pieces(event.choice, part.splitter.feed(event.result.text));
   out += write_pieces(event.choice, part.splitter.finish());
+  out += write_calls(event.choice, part.parser.finish(), true);
   part.choice.result = std::move(event.result);
   part.ended = true;
   if (!request_.streams) return out;

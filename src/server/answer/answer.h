@@ -11,16 +11,24 @@
 #include <vector>
 
 #include "src/server/answer/thoughts.h"
+#include "src/server/answer/tool_fields.h"
 #include "src/server/api_error.h"
 #include "src/server/models/model_registry.h"
 
 namespace gabbro::server {
 
+// A call of a tool.
+struct ToolCall {
+  std::string id, name, arguments{};
+  bool is_complete = false;
+};
+
 // One of the texts of an answer, when it has ended.
 struct Choice {
   std::string thought, text;
+  std::vector<ToolCall> calls{};
   GenerateResult result{};
-  const char* finish_reason() const;  // "stop" or "length"
+  const char* finish_reason() const;  // "stop", "length" or "tool_calls"
 };
 
 struct AnswerTotals {
@@ -40,6 +48,11 @@ class AnswerWriter {
   virtual std::string begin() { return {}; }
   // `scores` belong to tokens of this text, and to earlier tokens that were not passed yet.
   virtual std::string text(size_t choice, const AnswerPiece& piece, std::span<const TokenScore> scores) = 0;
+  // The call `index` of a choice. First with its name and without arguments, then with each piece of them.
+  virtual std::string call(size_t choice, size_t index, const ToolCall& call, std::string_view arguments) {
+    static_cast<void>(choice), static_cast<void>(index), static_cast<void>(call), static_cast<void>(arguments);
+    return {};
+  }
   virtual std::string finished(size_t choice, const Choice& result, std::span<const TokenScore> scores) = 0;
   virtual std::string end(const std::vector<Choice>& choices, const AnswerTotals& totals) = 0;
   virtual std::string failed(const ApiError& error) = 0;
@@ -54,6 +67,7 @@ struct AnswerRequest {
   size_t choices_per_prompt = 1;
   bool streams = false;
   ThoughtSplitter::Mode thoughts = ThoughtSplitter::Mode::kOff;
+  CallReading calls{};
   std::unique_ptr<AnswerWriter> writer;
   double load_seconds = 0;
   std::function<void(const AnswerTotals&)> on_end{};  // of an answer that is whole
@@ -93,8 +107,9 @@ class Answer final : public std::enable_shared_from_this<Answer> {
     std::optional<Error> error{};
   };
   struct Part {
-    explicit Part(ThoughtSplitter::Mode mode) : splitter(mode) {}
+    Part(ThoughtSplitter::Mode mode, const CallReading& calls) : splitter(mode), parser(calls.format, calls.names) {}
     ThoughtSplitter splitter;
+    text::ToolCallParser parser;  // of what is not a thought
     Choice choice{};
     std::vector<TokenScore> scores{};  // that the next piece of a stream passes on
     size_t scored = 0;                 // tokens whose scores came before the result
@@ -106,6 +121,9 @@ class Answer final : public std::enable_shared_from_this<Answer> {
   void drain();
   std::string write(Event& event);
   std::string write_pieces(size_t choice, const std::vector<AnswerPiece>& pieces);
+  // `is_last`: of what an event gives; the scores go with it.
+  std::string write_text(size_t choice, const AnswerPiece& piece, bool is_last);
+  std::string write_calls(size_t choice, const std::vector<text::ToolCallPiece>& pieces, bool is_last);
   void finish(std::string out);
   void fail(const ApiError& error, std::string out);
   AnswerTotals totals() const;

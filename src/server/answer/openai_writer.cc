@@ -25,6 +25,14 @@ Json timings_of(const AnswerTotals& totals) {
           {"predicted_per_second", per_second(totals.generated_tokens, totals.decode_seconds)}};
 }
 
+void add_calls(Json& message, const Choice& choice) {
+  if (choice.text.empty()) message["content"] = nullptr;
+  for (const ToolCall& call : choice.calls) {
+    message["tool_calls"].push_back(
+        {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+}
+
 class OpenAiWriter final : public AnswerWriter {
  public:
   OpenAiWriter(OpenAiForm form, size_t choices) : form_(std::move(form)), choices_(choices), offsets_(choices) {
@@ -53,6 +61,15 @@ class OpenAiWriter final : public AnswerWriter {
         form_.is_chat ? fmt::format(R"("delta":{{"{}":{}}})", piece.is_thought ? "reasoning_content" : "content", value)
                       : R"("text":)" + value;
     return chunk(choice, delta, "null", streamed_scores(choice, scores));
+  }
+
+  std::string call(size_t choice, size_t index, const ToolCall& call, std::string_view arguments) override {
+    const std::string head = arguments.empty() ? fmt::format(R"("id":{},"type":"function",)", json_text(call.id)) : "";
+    const std::string name = arguments.empty() ? fmt::format(R"("name":{},)", json_text(call.name)) : "";
+    return chunk(choice,
+                 fmt::format(R"("delta":{{"tool_calls":[{{"index":{},{}"function":{{{}"arguments":{}}}}}]}})", index,
+                             head, name, json_text(arguments)),
+                 "null", "null");
   }
 
   std::string finished(size_t choice, const Choice& result, std::span<const TokenScore> scores) override {
@@ -85,6 +102,7 @@ class OpenAiWriter final : public AnswerWriter {
       if (form_.is_chat) {
         Json message = {{"role", "assistant"}, {"content", choices[i].text}, {"refusal", nullptr}};
         if (!choices[i].thought.empty()) message["reasoning_content"] = choices[i].thought;
+        if (!choices[i].calls.empty()) add_calls(message, choices[i]);
         row["message"] = std::move(message);
       } else {
         row["text"] = (i < form_.echos.size() ? form_.echos[i] : "") + choices[i].text;

@@ -74,15 +74,19 @@ OutputFormat compiled(std::vector<AskedFormat> asked, const LoadedModel& model) 
     throw invalid_field(asked[1].field,
                         fmt::format("the output has a format already, by {}: give one of them", asked[0].field));
   }
-  try {
-    static_cast<void>(model.generator->tokenizer().grammars().matcher(asked[0].format));
-  } catch (const Error& error) {
-    throw invalid_field(asked[0].field, error.what());
-  }
-  return std::move(asked[0].format);
+  return check_format(asked[0].field, std::move(asked[0].format), model);
 }
 
 }  // namespace
+
+OutputFormat check_format(const std::string& field, OutputFormat format, const LoadedModel& model) {
+  try {
+    static_cast<void>(model.generator->tokenizer().grammars().matcher(format));
+  } catch (const Error& error) {
+    throw invalid_field(field, error.what());
+  }
+  return format;
+}
 
 OutputFormat read_output_format(Fields& fields, const LoadedModel& model) {
   std::vector<AskedFormat> asked;
@@ -113,7 +117,8 @@ ThoughtSplitter::Mode apply_output_format(OutputFormat format, bool thoughts_ope
   options.format = std::move(format);
   if (thoughts_open && !options.format.is_text()) options.format.after = kEndOfThoughts;
   if (thoughts_open) return ThoughtSplitter::Mode::kOpen;
-  return options.format.is_text() ? ThoughtSplitter::Mode::kDetect : ThoughtSplitter::Mode::kOff;
+  const bool may_think = options.format.is_text() || options.format.kind == Kind::kToolCalls;
+  return may_think ? ThoughtSplitter::Mode::kDetect : ThoughtSplitter::Mode::kOff;
 }
 
 }  // namespace gabbro::server

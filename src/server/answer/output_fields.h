@@ -14,6 +14,8 @@ namespace gabbro::server {
 // for a schema, grammar or expression that is wrong or not supported.
 OutputFormat read_output_format(Fields& fields, const LoadedModel& model);
 OutputFormat read_ollama_format(Fields& fields, const LoadedModel& model);
+// Compiles the format's grammar, and returns the format. Throws ApiError 400 that names `field`.
+OutputFormat check_format(const std::string& field, OutputFormat format, const LoadedModel& model);
 
 // The answer obeys the format; where the prompt has opened thoughts, what comes after them. Returns how thoughts are
 // separated from it.

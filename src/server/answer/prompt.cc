@@ -5,6 +5,7 @@
 #include "src/engine/model_text.h"
 #include "src/server/answer/thoughts.h"
 #include "src/text/chat/chat_prompt.h"
+#include "src/text/chat/tool_calls.h"
 #include "src/text/tokenizer.h"
 
 namespace gabbro::server {
@@ -62,6 +63,24 @@ Json read_message(const Json& given, const std::string& path) {
   return message;
 }
 
+// Templates of formats that are known take the arguments of calls as objects. Text that is not an object of JSON is
+// kept under one name: a call that a model got wrong must not end the conversation.
+void prepare_calls(Json& messages) {
+  for (Json& message : messages) {
+    const auto calls = message.find("tool_calls");
+    if (calls == message.end()) continue;
+    for (Json& call : *calls) {
+      if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
+      Json& arguments = call["function"]["arguments"];
+      if (arguments.is_object()) continue;
+      const std::string text = arguments.is_string() ? arguments.get<std::string>() : "";
+      Json parsed = Json::parse(text, nullptr, false);
+      if (!parsed.is_object()) parsed = text.empty() ? Json::object() : Json({{"arguments", text}});
+      arguments = std::move(parsed);
+    }
+  }
+}
+
 }  // namespace
 
 Json read_messages(Fields& fields) {
@@ -113,8 +132,8 @@ Json read_template_variables(Fields& fields) {
   return variables;
 }
 
-ChatPromptTokens render_chat(const LoadedModel& model, const Json& messages, const Json& variables) {
-  const text::ChatTemplate* const used = model.generator->chat_template();
+ChatPromptTokens render_chat(const LoadedModel& model, const Json& messages, const Json& variables, const Json& tools) {
+  const text::ChatTemplate* const used = model.generator->chat_template(!tools.is_null());
   const text::Tokenizer& tokenizer = model.generator->tokenizer();
   if (used == nullptr)
     throw ApiError(
@@ -124,8 +143,10 @@ ChatPromptTokens render_chat(const LoadedModel& model, const Json& messages, con
   if (messages.empty()) throw invalid_field("messages", "is empty");
   Json all = template_variables(tokenizer);
   for (const auto& [name, value] : variables.items()) all[name] = value;
-  const text::ChatPrompt prompt = text::render_prompt(*used, messages, nullptr, true, all);
-  text::require_user_text(prompt, messages);
+  Json shown = messages;
+  if (text::tool_call_format(used->source()) != text::ToolCallFormat::kNone) prepare_calls(shown);
+  const text::ChatPrompt prompt = text::render_prompt(*used, shown, tools, true, all);
+  text::require_user_text(prompt, shown);
   return {.tokens = encode_prompt(tokenizer, prompt.text),
           .text = prompt.text.bytes(),
           .thoughts_open = ends_with_open_thought(prompt.text.bytes())};

@@ -24,8 +24,10 @@ Json with_modelfile(const LoadedModel& model, Json messages);
 // Fields that a template reads: reasoning_effort, chat_template_kwargs, think.
 Json read_template_variables(Fields& fields);
 
-// Throws ApiError where the model has no template, or the template refuses the messages.
-ChatPromptTokens render_chat(const LoadedModel& model, const Json& messages, const Json& variables);
+// `tools`: as templates take them; null: none. Throws ApiError where the model has no template, or the template refuses
+// the messages.
+ChatPromptTokens render_chat(const LoadedModel& model, const Json& messages, const Json& variables,
+                             const Json& tools = nullptr);
 
 // Throws ApiError 400 context_length_exceeded for a prompt that leaves no room in `context` tokens.
 void check_length(size_t prompt_tokens, int64_t context);

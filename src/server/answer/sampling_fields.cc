@@ -193,14 +193,9 @@ GenerateOptions read_ollama_options(std::optional<Fields> options, const LoadedM
 }
 
 void refuse_unsupported(Fields& fields) {
-  const Json* const tools = fields.array("tools", 512);
-  const Json* const choice = fields.find("tool_choice");
-  const bool may_call = choice == nullptr || !choice->is_string() || choice->get_ref<const std::string&>() != "none";
-  if (tools != nullptr && !tools->empty() && may_call)
-    throw unsupported("tools", "calls of tools are not supported; tool_choice \"none\" answers without them");
   const Json* const functions = fields.find("functions");
   if (functions != nullptr && !functions->empty())
-    throw unsupported("functions", "calls of functions are not supported");
+    throw unsupported("functions", "the old form of \"tools\" is not supported");
   if (const Json* const modalities = fields.find("modalities");
       modalities != nullptr && *modalities != Json::array({"text"}))
     throw unsupported("modalities", "only [\"text\"] is supported");
@@ -208,27 +203,9 @@ void refuse_unsupported(Fields& fields) {
        {"audio", "web_search_options", "guided_whitespace_pattern", "chat_template", "previous_response_id"}) {
     if (fields.has(name)) throw unsupported(name, "is not supported");
   }
-  fields.ignore({"tool_choice",
-                 "function_call",
-                 "parallel_tool_calls",
-                 "store",
-                 "user",
-                 "metadata",
-                 "service_tier",
-                 "safety_identifier",
-                 "prompt_cache_key",
-                 "prediction",
-                 "verbosity",
-                 "cache_prompt",
-                 "id_slot",
-                 "skip_special_tokens",
-                 "add_generation_prompt",
-                 "return_progress",
-                 "timings_per_token",
-                 "ttl",
-                 "moderation",
-                 "guided_decoding_backend",
-                 "n_probs"});
+  fields.ignore({"function_call", "store", "user", "metadata", "service_tier", "safety_identifier", "prompt_cache_key",
+                 "prediction", "verbosity", "cache_prompt", "id_slot", "skip_special_tokens", "add_generation_prompt",
+                 "return_progress", "timings_per_token", "ttl", "moderation", "guided_decoding_backend", "n_probs"});
 }
 
 }  // namespace gabbro::server

@@ -1,5 +1,6 @@
 // POST /v1/chat/completions
 #include "src/server/answer/output_fields.h"
+#include "src/server/answer/tool_fields.h"
 #include "src/server/http/url.h"
 #include "src/server/routes/openai_common.h"
 
@@ -17,36 +18,43 @@ void answer_chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const auto body = std::make_shared<RequestBody>(exchange->request());
   const OpenAiRequest request = read_openai_request(body->fields);
   refuse_unsupported(body->fields);
-  service.with_model(exchange, request.model, request.keep_alive,
-                     [&service, exchange, body, request](ModelRegistry::LeaseHandle lease, double load_seconds) {
-                       const LoadedModel& model = (*lease)->model();
-                       const ModelFacts& facts = (*lease)->generator().facts();
-                       Fields& fields = body->fields;
-                       const Json messages = with_modelfile(model, read_messages(fields));
-                       const Json variables = read_template_variables(fields);
-                       GenerateOptions options = read_openai_sampling(fields, model);
-                       options.max_tokens = read_max_tokens(fields);
-                       options.sampler.top_logprobs = read_top_logprobs(fields);
-                       check_min_tokens(fields, options);
-                       OutputFormat format = read_output_format(fields, model);
-                       service.note_unknown(fields);
-                       const ChatPromptTokens prompt = render_chat(model, messages, variables);
-                       check_length(prompt.tokens.size(), facts.context);
-                       AnswerRequest answer{
-                           .streams = request.streams,
-                           .thoughts = apply_output_format(std::move(format), prompt.thoughts_open, options),
-                           .load_seconds = load_seconds};
-                       add_choices(answer, prompt.tokens, options, request);
-                       answer.writer = make_openai_writer({.is_chat = true,
-                                                           .id = random_id("chatcmpl-"),
-                                                           .model = (*lease)->entry().id,
-                                                           .created = unix_time(),
-                                                           .fingerprint = fingerprint_of(service, model),
-                                                           .includes_usage = request.includes_usage,
-                                                           .scored_by = scored_by(model, options)},
-                                                          answer.requests.size());
-                       service.start(exchange, std::move(lease), std::move(answer));
-                     });
+  service.with_model(
+      exchange, request.model, request.keep_alive,
+      [&service, exchange, body, request](ModelRegistry::LeaseHandle lease, double load_seconds) {
+        const LoadedModel& model = (*lease)->model();
+        const ModelFacts& facts = (*lease)->generator().facts();
+        Fields& fields = body->fields;
+        const Json messages = with_modelfile(model, read_messages(fields));
+        RequestTools tools = read_tools(fields, model);
+        const Json variables = read_template_variables(fields);
+        GenerateOptions options = read_openai_sampling(fields, model);
+        options.max_tokens = read_max_tokens(fields);
+        options.sampler.top_logprobs = read_top_logprobs(fields);
+        check_min_tokens(fields, options);
+        OutputFormat format = read_output_format(fields, model);
+        if (!tools.shown.is_null()) {
+          if (!format.is_text())
+            throw unsupported("response_format", "a form of the answer does not go with tools that may be called");
+          format = std::move(tools.grammar);
+        }
+        service.note_unknown(fields);
+        const ChatPromptTokens prompt = render_chat(model, messages, variables, tools.shown);
+        check_length(prompt.tokens.size(), facts.context);
+        AnswerRequest answer{.streams = request.streams,
+                             .thoughts = apply_output_format(std::move(format), prompt.thoughts_open, options),
+                             .calls = std::move(tools.reading),
+                             .load_seconds = load_seconds};
+        add_choices(answer, prompt.tokens, options, request);
+        answer.writer = make_openai_writer({.is_chat = true,
+                                            .id = random_id("chatcmpl-"),
+                                            .model = (*lease)->entry().id,
+                                            .created = unix_time(),
+                                            .fingerprint = fingerprint_of(service, model),
+                                            .includes_usage = request.includes_usage,
+                                            .scored_by = scored_by(model, options)},
+                                           answer.requests.size());
+        service.start(exchange, std::move(lease), std::move(answer));
+      });
 }
 
 }  // namespace

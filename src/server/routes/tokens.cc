@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "src/server/answer/prompt.h"
+#include "src/server/answer/tool_fields.h"
 #include "src/server/routes/openai_common.h"
 #include "src/text/chat/chat_template.h"
 #include "src/text/tokenizer.h"
@@ -15,6 +16,13 @@ const text::Tokenizer& tokenizer_of(const ModelRunner& runner) {
   if (runner.model().tokenizer == nullptr)
     throw ApiError(400, "the model has no tokenizer", "unsupported_model", "model");
   return *runner.model().tokenizer;
+}
+
+// The prompt that chat completions make of the messages and tools.
+ChatPromptTokens render_request(const ModelRunner& runner, Fields& fields) {
+  const Json messages = with_modelfile(runner.model(), read_messages(fields));
+  const RequestTools tools = read_tools(fields, runner.model());
+  return render_chat(runner.model(), messages, read_template_variables(fields), tools.shown);
 }
 
 // A token that is not UTF-8 is an array of bytes.
@@ -39,9 +47,7 @@ void answer_tokenize(Service& service, const std::shared_ptr<Exchange>& exchange
     std::vector<int32_t> tokens;
     if (is_vllm && fields.has("messages")) {
       (*lease)->generator();
-      tokens = render_chat((*lease)->model(), with_modelfile((*lease)->model(), read_messages(fields)),
-                           read_template_variables(fields))
-                   .tokens;
+      tokens = render_request(**lease, fields).tokens;
     } else {
       const std::string text = fields.required_text(is_vllm && fields.has("prompt") ? "prompt" : "content");
       tokens = tokenizer.encode(text, {.add_special = adds, .parse_special = fields.boolean_or("parse_special", true)});
@@ -81,9 +87,7 @@ void answer_template(Service& service, const std::shared_ptr<Exchange>& exchange
   service.with_model(exchange, name, {}, [exchange, body](ModelRegistry::LeaseHandle lease, double) {
     Fields& fields = body->fields;
     (*lease)->generator();
-    const Json messages = with_modelfile((*lease)->model(), read_messages(fields));
-    respond_json(*exchange,
-                 {{"prompt", render_chat((*lease)->model(), messages, read_template_variables(fields)).text}});
+    respond_json(*exchange, {{"prompt", render_request(**lease, fields).text}});
   });
 }
 
