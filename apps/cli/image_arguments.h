@@ -1,4 +1,4 @@
-// What `image` was asked for, and the text that it writes into its pictures.
+// The arguments of `image`, and the text that it writes into its pictures.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct ImageArguments {
   CommonOptions common;
   std::string model, prompt, negative, out, sampler, schedule, preview_decoder, init, like, vae;
   std::string mask, lora_folder, parameters, resume_latent, bands = "auto";
-  std::optional<std::string> noise, weights;  // none: those of `like`
+  std::optional<std::string> noise, weights;  // none: as `like` has them
   std::vector<std::string> embeddings, loras, text_encoders, tokenizers;
   std::optional<uint64_t> seed;
   std::optional<float> eta;

@@ -251,7 +251,7 @@ void add_inspect(Command root) {
     if (pictures::is_pipeline_folder(pictures::find_pipeline(o->model))) {
       if (o->tensors || o->check || o->explain) {
         throw Error(ErrorCode::kBadInput,
-                    fmt::format("{}: is a pipeline's folder, which has no tensors of its own", o->model),
+                    fmt::format("{}: is a pipeline's folder, which itself has no tensors", o->model),
                     "name the folder of a part, such as unet/, for --tensors and --check");
       }
       inspect_pipeline(o->model, o->common.json);

@@ -36,7 +36,7 @@ struct SplitChoice {
   std::optional<double> one_device, layers, tensors;
 };
 
-// The time of a layer beside its reads and sums: launches, and attention's fixed costs.
+// The time of a layer without its reads and sums: launches, and attention's fixed costs.
 inline constexpr double kLayerSeconds = 21.6e-6;  // fitted to 8B and 70B on H200
 
 SplitChoice choose_split(const SplitFacts& facts);

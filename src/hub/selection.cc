@@ -99,7 +99,7 @@ Selection select_gguf(const std::vector<RepoFile>& files, const RepoName& name, 
   return {files_of(files, model->files), model->files.front(), tag_of(*model, models)};
 }
 
-// Files in the root of a repository without a configuration, each of which may be a model.
+// Files in the root of a repository without a configuration; each may be a model.
 std::vector<std::string> single_files(const std::vector<RepoFile>& files) {
   std::vector<std::string> found;
   for (const RepoFile& file : files) {

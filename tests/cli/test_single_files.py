@@ -155,14 +155,14 @@ class SingleFiles(TestCase):
         flux = self.write("sd15", "flux.safetensors",
                           lambda t: {"double_blocks.0.img_attn.norm.key_norm.scale": ("F32", [1], b"0000")})
         pickle, taken = self.file("old.ckpt", b"x"), self.file("taken.gguf", b"x")
-        lying = self.file("lying.safetensors", b"\x80\x02}q\x01.")
+        disguised = self.file("disguised.safetensors", b"\x80\x02}q\x01.")
         tokenizer = ("--tokenizer", folder / "tokenizer")
         cases = [
             (("convert", model, "-o", out), ("holds no tokenizer", "--tokenizer")),
             (("convert", bare, "-o", out, *tokenizer), ("no autoencoder (VAE) and no text encoder", "--vae")),
             (("convert", bare, "-o", self.folder / "a.gguf"), "no autoencoder"),
             (("convert", flux, "-o", out), "FLUX.1"), (("convert", pickle, "-o", out), "a pickle"),
-            (("convert", lying, "-o", out), "pickle"),
+            (("convert", disguised, "-o", out), "pickle"),
             (("convert", folder, "-o", self.folder / "a.safetensors", "--type", "q4_0"), "f32, f16 or bf16, not q4_0"),
             (("convert", folder, "-o", self.folder / "a.gguf", "--type", "q9"), "--type"),
             (("convert", folder, "-o", taken), "is there already"),

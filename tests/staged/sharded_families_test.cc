@@ -1,5 +1,5 @@
-// A tiny model of each family, its tensors cut for 1 to 4 devices of the simulator: the logits are those of
-// transformers (tests/data/families), and so are the most likely tokens.
+// A tiny model of each family, its tensors cut for 1 to 4 devices of the simulator: the logits and the
+// most likely tokens equal those that transformers gives (tests/data/families).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

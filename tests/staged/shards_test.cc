@@ -137,7 +137,7 @@ TEST_F(Shards, TakeTheTypesOfTheCache) {
   }
 }
 
-// What the devices read together is the file, but for vectors of the stream and blocks at the cuts.
+// The devices together read the file, but for vectors of the stream and blocks at the cuts.
 TEST_F(Shards, ADeviceReadsItsPartOfTheFile) {
   for (const char* const type : {"f16", "q8_0", "q4_k_m"}) {
     const Checkpoint checkpoint =

@@ -278,7 +278,7 @@ def stop(number: int, _frame: Any) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever read the output has seen enough
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # the reader of the output has seen enough
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     try:

@@ -1,4 +1,4 @@
-// Which device is stuck, at times of a clock that the test sets.
+// The watch names the device that is stuck, at times of a clock that the test sets.
 #include "src/engine/sharded/rank_watch.h"
 
 #include <gtest/gtest.h>

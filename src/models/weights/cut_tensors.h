@@ -23,10 +23,10 @@ inline IndexRange elements_of(const IndexRange& range, int64_t size, int64_t bef
 // A tensor in f32 of WeightSource::tensor() with the first dimension cut to `rows`, in their order.
 Tensor tensor_rows(WeightSource& weights, const std::string& name, const std::vector<int64_t>& shape,
                    const IndexRanges& rows, const TransformersLayout& theirs = {});
-// A layer of WeightSource::linear() whose results are those of `rows`, in their order. `size` is the whole matrix.
+// A layer of WeightSource::linear() that gives only the results `rows`, in their order. `size` is the whole matrix.
 std::shared_ptr<nn::Linear> linear_rows(WeightSource& weights, const std::string& prefix, MatrixSize size,
                                         const IndexRanges& rows, const TransformersLayout& theirs = {});
-// The same with inputs [..., K of `columns`]. The results are to be summed over the devices.
+// Likewise with inputs [..., K of `columns`]. The results are to be summed over the devices.
 std::shared_ptr<nn::Linear> linear_columns(WeightSource& weights, const std::string& prefix, MatrixSize size,
                                            const IndexRanges& columns, const TransformersLayout& theirs = {});
 

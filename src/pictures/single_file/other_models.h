@@ -16,7 +16,7 @@ void refuse_other_models(const Checkpoint& checkpoint);
 // True of files of diffusion models, adapters and upscalers, supported or not.
 bool holds_pictures(const Checkpoint& checkpoint);
 
-// For a file without a U-Net in the original layout: throws bad_input that says what it is instead.
+// For a file without a U-Net in the original layout: throws bad_input that names its kind.
 [[noreturn]] void refuse_without_unet(const Checkpoint& checkpoint);
 
 }  // namespace gabbro::pictures

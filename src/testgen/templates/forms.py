@@ -66,7 +66,7 @@ def hold(
     if support.measure(title, got, close, exact, models.dtype, depth)["ratio"] > 1.0:
         close = rounded_otherwise(close, form(models.reference), exact, support.floor_of(models.dtype, depth))
 
-    def once_more(model: Any) -> torch.Tensor:  # a form that is wrong on the CPU too is no measure of rounding
+    def once_more(model: Any) -> torch.Tensor:  # a form that is wrong on the CPU too does not measure rounding
         return plain(model) if model is models.reference else form(model)
 
     def explain() -> str:
