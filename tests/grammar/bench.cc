@@ -1,6 +1,6 @@
 // The time of compilations and of masks: `grammar_bench VOCABULARY [ROUNDS]`, in processor time of one thread.
-// VOCABULARY: a model's GGUF file, or a file of tiktoken, as Llama 3's tokenizer.model in PyPI's llama-models. Texts are
-// random walks of the grammar's tokens, so that states are new ones mostly.
+// VOCABULARY: a model's GGUF file, or a file of tiktoken, as Llama 3's tokenizer.model in PyPI's llama-models. Texts
+// are random walks of the grammar's tokens, so that states are new ones mostly.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -68,7 +68,8 @@ struct LoadModelOptions {
   std::shared_ptr<InputSquares> observer{};  // gets the inputs of all matrices of layers
 };
 
-// The needs of one device's part, without loading it: matrices in the formats of the checkpoint, and its cache by layer.
+// The needs of one device's part, without loading it: matrices in the formats of the checkpoint, and its cache by
+// layer.
 struct ShardNeeds {
   uint64_t weight_bytes = 0;
   std::vector<nn::CacheLayer> cache;

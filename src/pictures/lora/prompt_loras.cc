@@ -66,8 +66,7 @@ std::string find_lora(const std::string& folder, const std::string& name) {
     }
   }
   if (error) throw bad_input("{}: {}", folder, error.message());
-  if (found.empty())
-    throw bad_input("{}: no file {} in {}", quote("<lora:" + name + ">"), quote(wanted), folder);
+  if (found.empty()) throw bad_input("{}: no file {} in {}", quote("<lora:" + name + ">"), quote(wanted), folder);
   return *std::ranges::min_element(found, {}, [](const std::string& path) { return std::pair(path.size(), path); });
 }
 
