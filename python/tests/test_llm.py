@@ -186,7 +186,8 @@ class _Duck:
 
     @staticmethod
     def model_json_schema():
-        return {"type": "object", "properties": {"legs": {"enum": [2, 4]}}, "required": ["legs"], "additionalProperties": False}
+        properties = {"legs": {"enum": [2, 4]}}
+        return {"type": "object", "properties": properties, "required": ["legs"], "additionalProperties": False}
 
 
 @pytest.mark.parametrize("schema", [_Duck, _Duck.model_json_schema(), json.dumps(_Duck.model_json_schema())])
