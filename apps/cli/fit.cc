@@ -18,7 +18,6 @@
 #include "src/base/error.h"
 #include "src/base/published_bandwidth.h"
 #include "src/engine/forecast.h"
-#include "src/engine/staged/stage_loading.h"
 #include "src/engine/streaming/device_memory.h"
 #include "src/engine/streaming/host_blocks.h"
 #include "src/engine/streaming/link_probe.h"
@@ -144,7 +143,7 @@ const Forecast* placement(const std::vector<Forecast>& all) {
 }
 
 // The devices of --devices, also those that are for tests.
-SplitForecast forecast_devices(const Workload& w, const FitOptions& o, const std::vector<Forecast>& all) {
+SplitsForecast forecast_devices(const Workload& w, const FitOptions& o, const std::vector<Forecast>& all) {
   const LoadOptions wanted = load_options(o.common);
   std::vector<FitDevice> devices;
   std::vector<abi::DeviceFacts> known = list_devices();
@@ -160,14 +159,9 @@ SplitForecast forecast_devices(const Workload& w, const FitOptions& o, const std
     }
     devices.push_back(std::move(device));
   }
-  const CacheSize size{.context = w.context, .chunk = w.part * std::ssize(devices)};
-  std::vector<uint64_t> cache = staged::cache_sizes(w.needs, w.kv_type, size);
-  if (o.model.empty())
-    return forecast_split(w, staged::sizes_of(llm::planned_tensors(w.plan, parse_type(o.type)), std::move(cache)),
-                          std::move(devices), wanted.shares);
-  const Checkpoint checkpoint = Checkpoint::open(resolve_model(o.model));
-  return forecast_split(w, staged::sizes_of(checkpoint, llm::family_of(checkpoint).names, std::move(cache)),
-                        std::move(devices), wanted.shares);
+  const Checkpoint checkpoint = o.model.empty() ? llm::random_checkpoint(blueprint_of(o), parse_type(o.type), 0)
+                                                : Checkpoint::open(resolve_model(o.model));
+  return forecast_splits(w, checkpoint, std::move(devices), wanted);
 }
 
 StreamForecast forecast_stream(const Workload& w, const FitOptions& o) {
@@ -350,13 +344,13 @@ void add_fit(Command root) {
     const std::vector<Forecast> all = forecasts(workload, o->common.threads);
     std::optional<StreamForecast> stream;
     if (!o->common.memory.empty()) stream = forecast_stream(workload, *o);
-    std::optional<SplitForecast> several;
+    std::optional<SplitsForecast> several;
     if (!o->common.several.devices.empty()) several = forecast_devices(workload, *o, all);
     Json out = document(workload, all);
     if (stream) out["streaming"] = stream_document(*stream);
-    if (several) out["split"] = split_document(*several);
+    if (several) out["split"] = splits_document(*several);
     o->common.json ? print_json(out)
-                   : print(table(workload, all) + (several ? split_table(*several) : "") +
+                   : print(table(workload, all) + (several ? splits_table(*several) : "") +
                            (stream ? stream_line(*stream, o->common.memory) : ""));
     return 0;
   });

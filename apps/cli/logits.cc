@@ -11,6 +11,7 @@
 #include "apps/cli/input_files.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
+#include "apps/cli/split_options.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
@@ -149,6 +150,7 @@ void add_logits(Command root) {
   add_kv_type(command, o->kv_type).default_text("f16; f32 with weights in f32");
   add_device_options(command, o->common);
   add_memory_options(command, o->common);
+  add_split_options(command, o->common.several);
   add_check_weights(command, o->common);
   add_quantize(command, o->common);
   add_lora(command, o->common);

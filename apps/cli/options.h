@@ -16,7 +16,7 @@ namespace gabbro::cli {
 
 struct SplitOptions {   // split_options.h
   std::string devices;  // a list; empty: one device holds the model
-  std::string split = "layers";
+  std::string split = "auto";
   std::string shares;  // a list; empty: not given
 };
 

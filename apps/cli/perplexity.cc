@@ -8,6 +8,7 @@
 #include "apps/cli/finite_output.h"
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
+#include "apps/cli/split_options.h"
 #include "apps/cli/terminal.h"
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
@@ -129,6 +130,7 @@ void add_perplexity(Command root) {
   add_kv_type(command, o->kv_type);
   add_device_options(command, o->common);
   add_memory_options(command, o->common);
+  add_split_options(command, o->common.several);
   add_check_weights(command, o->common);
   add_quantize(command, o->common);
   add_lora(command, o->common);

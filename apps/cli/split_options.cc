@@ -65,9 +65,10 @@ void add_split_options(Command command, SplitOptions& options) {
       .placeholder("LIST");
   command
       .option("--split", options.split,
-              "How --devices share the model: each has a range of the layers, or a part of each tensor")
-      .one_of({"layers", "tensor"})
-      .placeholder("layers");
+              "How --devices share the model: each has a range of the layers, or a part of each tensor; auto takes the "
+              "fastest, which may be one device")
+      .one_of({"auto", "layers", "tensor"})
+      .placeholder("auto|layers|tensor");
   command.option("--tensor-split", options.shares, "Shares of the model by device, such as 3,1")
       .default_text("by speed and free memory")
       .placeholder("SHARES")
@@ -106,7 +107,7 @@ void apply(const CommonOptions& common, LoadOptions& options) {
     return;
   }
   options.devices = parse_devices(split.devices, common.device, list_devices());
-  options.split = split.split == "tensor" ? Split::kTensor : Split::kLayers;
+  options.split = split.split == "tensor" ? Split::kTensor : split.split == "layers" ? Split::kLayers : Split::kAuto;
   if (split.shares.empty()) return;
   options.shares = parse_shares(split.shares);
   if (options.shares.size() != options.devices.size())

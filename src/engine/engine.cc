@@ -42,6 +42,7 @@ void describe_device(const Device& device, const LoadOptions& options, ModelFact
 
 void describe_devices(const LoadedModel& loaded, ModelFacts& facts) {
   const std::vector<std::shared_ptr<Device>> devices = loaded.devices();
+  if (!loaded.split_note.empty()) facts.device_note += (facts.device_note.empty() ? "" : "; ") + loaded.split_note;
   if (devices.size() == 1) return;
   facts.device_id.clear();
   for (const std::shared_ptr<Device>& device : devices)

@@ -47,6 +47,7 @@ struct LoadedModel {
   std::shared_ptr<llm::LanguageModel> model;    // the first stage's, or rank's
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::string no_tokenizer;  // why there is none
+  std::string split_note;    // why the devices are used so; empty: they are as the options say
   ModelTemplates chat_templates;
   ModelFacts facts;
   SamplingDefaults sampling;

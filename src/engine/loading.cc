@@ -13,6 +13,7 @@
 #include "src/engine/model_needs.h"
 #include "src/engine/model_text.h"
 #include "src/engine/sharded/sharded_loading.h"
+#include "src/engine/split_facts.h"
 #include "src/engine/staged/stage_loading.h"
 #include "src/engine/streaming/engine_streaming.h"
 #include "src/models/config/config_reader.h"
@@ -106,14 +107,16 @@ void add_warnings_of_texts(const Checkpoint& checkpoint, LoadedModel& loaded) {
   warnings.insert(warnings.end(), loaded.sampling.warnings.begin(), loaded.sampling.warnings.end());
 }
 
-void load_language_model(const Checkpoint& checkpoint, const LoadOptions& options, LoadedModel& loaded) {
+void load_language_model(const Checkpoint& checkpoint, const LoadOptions& wanted, LoadedModel& loaded) {
   if (has_encoder_alone(checkpoint)) {
     throw Error(ErrorCode::kBadInput, checkpoint.path() + ": the model is a text encoder, which writes no text",
                 "gabbro embed, or gabbro rerank");
   }
-  begin_loading(checkpoint, options, loaded);
-  const FileType* const quantize = type_to_quantize(options.quantize);
+  const FileType* const quantize = type_to_quantize(wanted.quantize);
   const ModelNeeds needs = quantize != nullptr ? needs_of(llm::plan_of(checkpoint), *quantize) : needs_of(checkpoint);
+  const bool chooses = wanted.split == Split::kAuto && wanted.devices.size() > 1;
+  const LoadOptions options = chooses ? with_chosen_split(checkpoint, wanted, needs, loaded.split_note) : wanted;
+  begin_loading(checkpoint, options, loaded);
   const DType kv_type = options.kv_type.value_or(DType::f16);
   nn::require_kv_type(kv_type, needs.cache);
   ModelFacts& facts = loaded.facts;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -101,6 +102,7 @@ TEST_P(ShardedFormat, AnyNumberOfDevicesHasTheTokensOfOne) {
 }
 
 TEST_F(Shards, RepetitionsAndOrdersOfTheStreamsHaveTheSameBits) {
+  set("GABBRO_SPLIT_PATIENCE", "300");  // deferred work is done while the host waits
   const Checkpoint checkpoint = random_model("q4_k_m");
   const Answer first = greedy(checkpoint, on(3));
   for (const char* const seed : {"0", "1", "2"}) {
@@ -199,6 +201,30 @@ TEST_F(Shards, FaultsNameTheDevice) {
     EXPECT_TRUE(logits_of(tiny(), tiny_ids(), on(2)) == right);
   }
   EXPECT_GE(failures, 4);
+}
+
+// The host waits for a device whose work never ends: the request ends within seconds, and so does the next one.
+TEST_F(Shards, AStuckDeviceEndsTheRequestWithItsName) {
+  set("GABBRO_SIM_HANG", "30");
+  set("GABBRO_SIM_FAIL", "hang:300");
+  const auto engine = Engine::load(tiny(), on(2));
+  set("GABBRO_SIM_FAIL", "");
+  Session session(engine);
+  std::string message;
+  std::chrono::duration<double> longest{0};
+  for (int i = 0; i < 200 && message.empty(); ++i) {
+    const auto before = std::chrono::steady_clock::now();
+    try {
+      session.append(std::vector<int32_t>{8});
+      if (i % 100 == 99) session.truncate(0);
+    } catch (const DeviceLost& error) {
+      message = error.what();
+    }
+    longest = std::max<std::chrono::duration<double>>(longest, std::chrono::steady_clock::now() - before);
+  }
+  EXPECT_THAT(message, testing::MatchesRegex("sim:[01]: the device does not answer"));
+  EXPECT_LT(longest.count(), 6);  // 5 and an allowance for a busy machine
+  EXPECT_THROW(session.append(std::vector<int32_t>{7}), DeviceLost);
 }
 
 }  // namespace

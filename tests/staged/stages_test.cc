@@ -61,7 +61,9 @@ class Stages : public testing::TestWithParam<std::string> {
   std::vector<std::string> names_;
 };
 
-LoadOptions on(std::vector<std::string> devices) { return {.devices = std::move(devices), .context = 128}; }
+LoadOptions on(std::vector<std::string> devices) {
+  return {.devices = std::move(devices), .split = Split::kLayers, .context = 128};
+}
 
 using StagedFamily = Stages;
 
@@ -121,7 +123,8 @@ TEST_F(Stages, PromptsOfManyParts) {
     const std::span<const float> logits = session.append_all_logits(prompt);
     return std::vector<float>(logits.begin(), logits.end());
   };
-  const LoadOptions one{.device = "sim:0", .context = 640}, two{.devices = {"sim:0", "sim:1"}, .context = 640};
+  const LoadOptions one{.device = "sim:0", .context = 640},
+      two{.devices = {"sim:0", "sim:1"}, .split = Split::kLayers, .context = 640};
   const std::vector<float> expected = all_logits(one);
   set("GABBRO_SIM_STREAM_SEED", "3");
   EXPECT_TRUE(all_logits(two) == expected);

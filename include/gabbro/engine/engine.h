@@ -45,8 +45,9 @@ struct AdapterOption {
   float scale = 1;  // of what it adds; 0: it is loaded, and not applied
 };
 
-// How several devices hold one model: each has a range of the layers, or a part of each tensor.
-enum class Split { kLayers, kTensor };
+// How several devices hold one model: each has a range of the layers, or a part of each tensor; or what promises most
+// tokens a second of one text, which may be one of the devices.
+enum class Split { kLayers, kTensor, kAuto };
 
 struct LoadOptions {
   std::string device = "auto";  // as open_device() takes it
@@ -54,7 +55,7 @@ struct LoadOptions {
   // by device; empty: by the devices' speed, and for layers by free memory.
   std::vector<std::string> devices{};
   std::vector<double> shares{};
-  Split split = Split::kLayers;
+  Split split = Split::kAuto;
   int threads = 0;        // of a CPU device; 0: one per physical core
   int64_t context = 0;    // tokens; 0: the smaller of what the model was trained for and 4096
   int64_t sequences = 1;  // of that context whose keys and values the cache holds together

@@ -1,9 +1,12 @@
 #include "src/engine/sharded/rank_sums.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdlib>
 #include <functional>
 #include <utility>
 
+#include "src/backend/stream.h"
 #include "src/base/error.h"
 #include "src/ops/ops.h"
 #include "src/plan/eval.h"
@@ -22,17 +25,42 @@ class RankSums::OfRank final : public llm::RankSum {
   size_t rank_;
 };
 
+namespace {
+
+std::vector<RankWatch::Rank> watched(std::span<const std::shared_ptr<Device>> devices) {
+  std::vector<RankWatch::Rank> ranks;
+  for (const std::shared_ptr<Device>& device : devices)
+    ranks.push_back({.name = device->facts().id, .is_watched = device->facts().wave_size > 1});
+  return ranks;
+}
+
+// GABBRO_SPLIT_PATIENCE: seconds.
+std::chrono::milliseconds patience() {
+  const char* const text = std::getenv("GABBRO_SPLIT_PATIENCE");
+  const double seconds = text != nullptr ? std::strtod(text, nullptr) : 0;
+  return seconds > 0 ? std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3)) : RankWatch::kPatience;
+}
+
+}  // namespace
+
 RankSums::RankSums(std::vector<std::shared_ptr<Device>> devices)
-    : devices_(std::move(devices)), partials_(devices_.size()), results_(devices_.size()) {
+    : devices_(std::move(devices)),
+      watch_(watched(devices_), patience()),
+      partials_(devices_.size()),
+      results_(devices_.size()) {
   const abi::Backend* const backend = devices_.front()->state().backend;
   const bool is_one_backend = std::ranges::all_of(
       devices_, [&](const std::shared_ptr<Device>& device) { return device->state().backend == backend; });
   if (is_one_backend && backend->create_group != nullptr) group_.emplace(devices_);
 }
 
-std::vector<Tensor> RankSums::sum_on_host(std::span<const Tensor> partials) const {
+// Computed by the thread of `rank`.
+std::vector<Tensor> RankSums::sum_on_host(size_t rank, std::span<const Tensor> partials) {
   std::vector<float> sum;
-  for (const Tensor& partial : partials) {
+  for (size_t i = 0; i < partials.size(); ++i) {
+    const Tensor& partial = partials[i];
+    watch_.waits_for_device(rank, i);
+    devices_[i]->state().compute_stream(*devices_[i]).synchronize(cancel_);
     const std::vector<float> values = to_host<float>(cast(partial, DType::f32));
     if (sum.empty()) {
       sum = values;
@@ -41,9 +69,10 @@ std::vector<Tensor> RankSums::sum_on_host(std::span<const Tensor> partials) cons
     }
   }
   std::vector<Tensor> sums;
-  for (size_t rank = 0; rank < size(); ++rank) {
-    const Tensor whole = devices_[rank]->upload(DType::f32, partials[rank].shape(), sum.data());
-    sums.push_back(cast(whole, partials[rank].dtype()));
+  for (size_t i = 0; i < size(); ++i) {
+    watch_.waits_for_device(rank, i);
+    const Tensor whole = devices_[i]->upload(DType::f32, partials[i].shape(), sum.data());
+    sums.push_back(cast(whole, partials[i].dtype()));
   }
   return sums;
 }
@@ -53,6 +82,7 @@ std::shared_ptr<llm::RankSum> RankSums::of(size_t rank) { return std::make_share
 void RankSums::begin(const std::atomic<bool>* cancel) {
   const std::lock_guard lock(mutex_);
   cancel_ = cancel;
+  watch_.begin();
   gives_up_ = false;
   arrived_ = 0;
   partials_.assign(size(), Tensor());
@@ -81,14 +111,25 @@ Tensor RankSums::sum(size_t rank, const Tensor& partial, std::span<const Tensor>
   if (++arrived_ == size()) {
     arrived_ = 0;
     const std::vector<Tensor> all = std::exchange(partials_, std::vector<Tensor>(size()));
-    results_ = group_ ? group_->all_reduce(all) : sum_on_host(all);
+    lock.unlock();  // the others wait for the result
+    std::vector<Tensor> results = group_ ? group_->all_reduce(all) : sum_on_host(rank, all);
+    lock.lock();
+    results_ = std::move(results);
     ++sums_;
+    watch_.begin();
     changed_.notify_all();
   } else {
+    watch_.waits_for_others(rank);
     changed_.wait(lock, [&] { return gives_up_ || sums_ > before; });
     if (sums_ == before) stop_if_given_up();
   }
   return std::exchange(results_[rank], Tensor());
+}
+
+void RankSums::finish(size_t rank) {
+  watch_.waits_for_device(rank, rank);
+  devices_[rank]->state().compute_stream(*devices_[rank]).synchronize(cancel_);
+  watch_.waits_for_others(rank);
 }
 
 }  // namespace gabbro::sharded

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/backend/group.h"
+#include "src/engine/sharded/rank_watch.h"
 #include "src/models/weights/tensor_shard.h"
 
 namespace gabbro::sharded {
@@ -25,8 +26,11 @@ class RankSums {
   // The sum as rank `rank` calls it. The object lives as long as this one.
   std::shared_ptr<llm::RankSum> of(size_t rank);
 
-  // To be called before a pass, whose evaluations end with kInterrupted when `cancel` becomes true.
+  // To be called before a pass, whose evaluations and waits end with kInterrupted when `cancel` becomes true.
   void begin(const std::atomic<bool>* cancel);
+  // Waits for the work of rank `rank`, at the end of a pass.
+  void finish(size_t rank);
+  const RankWatch& watch() const { return watch_; }
   // Ends the waits for the others, which throw, until begin().
   void give_up();
 
@@ -34,10 +38,11 @@ class RankSums {
   class OfRank;
 
   Tensor sum(size_t rank, const Tensor& partial, std::span<const Tensor> needed);
-  std::vector<Tensor> sum_on_host(std::span<const Tensor> partials) const;
+  std::vector<Tensor> sum_on_host(size_t rank, std::span<const Tensor> partials);
 
   std::vector<std::shared_ptr<Device>> devices_;
   std::optional<Group> group_;
+  RankWatch watch_;
   std::mutex mutex_;
   std::condition_variable changed_;
   const std::atomic<bool>* cancel_ = nullptr;

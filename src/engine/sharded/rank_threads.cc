@@ -1,5 +1,6 @@
 #include "src/engine/sharded/rank_threads.h"
 
+#include <chrono>
 #include <utility>
 
 namespace gabbro::sharded {
@@ -22,12 +23,11 @@ void RankThreads::serve(size_t rank) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return ends_ || round_ > done; });
     if (ends_) return;
-    const auto& work = *work_;
-    const auto& give_up = *give_up_;
+    const std::shared_ptr<const Work> work = work_;
     lock.unlock();
     std::exception_ptr error;
     try {
-      work(rank);
+      work->run(rank);
     } catch (...) {
       error = std::current_exception();
     }
@@ -36,23 +36,29 @@ void RankThreads::serve(size_t rank) {
     if (first) {
       error_ = error;
       lock.unlock();
-      give_up();
+      work->give_up();
       lock.lock();
     }
     if (--running_ == 0) changed_.notify_all();
   }
 }
 
-void RankThreads::run(const std::function<void(size_t rank)>& work, const std::function<void()>& give_up) {
+bool RankThreads::run(Work work) {
+  constexpr std::chrono::milliseconds kLookEvery{100};
   std::unique_lock lock(mutex_);
-  work_ = &work;
-  give_up_ = &give_up;
+  work_ = std::make_shared<const Work>(std::move(work));
   error_ = nullptr;
   running_ = threads_.size();
   ++round_;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return running_ == 0; });
+  while (!changed_.wait_for(lock, kLookEvery, [&] { return running_ == 0; })) {
+    lock.unlock();
+    const bool leaves = work_->leaves();
+    lock.lock();
+    if (leaves && running_ > 0) return false;
+  }
   if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
+  return true;
 }
 
 }  // namespace gabbro::sharded

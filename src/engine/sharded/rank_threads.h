@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -17,9 +18,15 @@ class RankThreads {
   RankThreads(const RankThreads&) = delete;
   RankThreads& operator=(const RankThreads&) = delete;
 
-  // Calls work(rank) of all ranks at once, and returns when all have ended. `give_up` is called when the first of them
-  // has thrown: it ends the waits of the others. Throws that first error.
-  void run(const std::function<void(size_t rank)>& work, const std::function<void()>& give_up);
+  struct Work {
+    std::function<void(size_t rank)> run;
+    std::function<void()> give_up;  // ends the waits of the others; called when the first rank has thrown
+    // Called every now and then while the ranks work. If it gives true, they are left alone.
+    std::function<bool()> leaves = [] { return false; };
+  };
+  // Calls work.run(rank) of all ranks at once, and gives true when all have ended. Throws the first error. False: some
+  // were left alone; there must be no further calls, and the destructor waits for them.
+  bool run(Work work);
 
  private:
   void serve(size_t rank);
@@ -29,8 +36,7 @@ class RankThreads {
   uint64_t round_ = 0;  // of work
   size_t running_ = 0;
   bool ends_ = false;
-  const std::function<void(size_t rank)>* work_ = nullptr;
-  const std::function<void()>* give_up_ = nullptr;
+  std::shared_ptr<const Work> work_;
   std::exception_ptr error_;
   std::vector<std::thread> threads_;
 };

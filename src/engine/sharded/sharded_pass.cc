@@ -62,25 +62,55 @@ Tensor ShardedPass::gathered(std::vector<Tensor> logits, const std::atomic<bool>
   return all;
 }
 
+// Called while the ranks work. True: they do not react.
+bool ShardedPass::looks_stuck(const std::atomic<bool>* cancel) {
+  constexpr std::chrono::milliseconds kReact{500};
+  const auto now = std::chrono::steady_clock::now();
+  if (cancel != nullptr && *cancel) stops_ = true;
+  if (stuck_.empty()) {
+    const std::optional<std::string> device = loaded_.sums->watch().stuck();
+    if (!device) return false;
+    stuck_ = *device;
+    stopped_ = now;
+    stops_ = true;
+    loaded_.sums->give_up();
+  }
+  return now - stopped_ > kReact;
+}
+
 Tensor ShardedPass::run(std::span<const llm::Step> parts, const std::atomic<bool>* cancel) try {
+  const auto lost = [&] { return DeviceLost(fmt::format("{}: the device does not answer", stuck_)); };
+  if (!stuck_.empty()) throw lost();
   RankSums& sums = *loaded_.sums;
-  sums.begin(cancel);
-  const std::vector<llm::Step> steps = hand_out(parts.front(), cancel);
-  std::vector<Tensor> logits(ranks());
-  const auto compute = [&](size_t rank) {
+  stops_ = false;
+  sums.begin(&stops_);
+  // Threads that are left alone still have these.
+  const auto steps = std::make_shared<const std::vector<llm::Step>>(hand_out(parts.front(), cancel));
+  const auto logits = std::make_shared<std::vector<Tensor>>(ranks());
+  const auto compute = [this, steps, logits](size_t rank) {
     const ModelRank& one = loaded_.ranks[rank];
     const nn::KvCache& cache = cache_.of_rank(rank);
-    Tensor x = one.model->embed(steps[rank]);
-    for (int64_t i = 0; i < one.model->shape().layers; ++i) x = one.model->layer(i, x, steps[rank], cache);
+    const llm::Step& step = (*steps)[rank];
+    Tensor x = one.model->embed(step);
+    for (int64_t i = 0; i < one.model->shape().layers; ++i) x = one.model->layer(i, x, step, cache);
     if (x.shape()[0] > 0) x = one.model->head(x);
-    evaluate_(std::span(&x, 1), cancel);
-    logits[rank] = x;
+    evaluate_(std::span(&x, 1), &stops_);
+    (*logits)[rank] = x;
+    loaded_.sums->finish(rank);
   };
-  threads_.run(compute, [&] { sums.give_up(); });
+  bool all_ended = false;
+  try {
+    all_ended = threads_.run({.run = compute,
+                              .give_up = [sums = loaded_.sums] { sums->give_up(); },
+                              .leaves = [this, cancel] { return looks_stuck(cancel); }});
+  } catch (const Error&) {
+    if (stuck_.empty()) throw;
+  }
+  if (!all_ended) throw lost();
   for (size_t rank = 1; rank < ranks(); ++rank) out_[rank - 1]->used(slots_[rank - 1]);
-  return gathered(std::move(logits), cancel);
+  return gathered(*logits, cancel);
 } catch (...) {
-  abandon();
+  if (stuck_.empty()) abandon();  // else the device would be waited for
   throw;
 }
 
@@ -91,8 +121,10 @@ void ShardedPass::abandon() {
 }
 
 void ShardedPass::start(ModelFacts& facts) {
-  if (loaded_.sums->through_host())
-    facts.device_note = "sums over the devices go through the host's memory: there are no collectives between them";
+  if (loaded_.sums->through_host()) {
+    facts.device_note += facts.device_note.empty() ? "" : "; ";
+    facts.device_note += "sums over the devices go through the host's memory: there are no collectives between them";
+  }
   for (const auto* const handoffs : {&out_, &back_}) {
     for (const std::unique_ptr<Handoff>& handoff : *handoffs) {
       const std::string detour = handoff->detour();

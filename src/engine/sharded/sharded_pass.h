@@ -2,7 +2,10 @@
 // sum their results. Each device has a part of the logits.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/backend/handoff.h"
@@ -26,13 +29,17 @@ class ShardedPass final : public ModelPass {
   std::vector<llm::Step> hand_out(const llm::Step& step, const std::atomic<bool>* cancel);
   Tensor gathered(std::vector<Tensor> logits, const std::atomic<bool>* cancel);
   void abandon();
+  bool looks_stuck(const std::atomic<bool>* cancel);
 
   const LoadedModel& loaded_;
   const EngineCache& cache_;
   Evaluate evaluate_;
   std::vector<std::unique_ptr<Handoff>> out_, back_;  // from and to rank 0, by rank - 1
   std::vector<size_t> slots_;                         // of out_, while a pass runs
-  RankThreads threads_;
+  std::atomic<bool> stops_ = false;                   // the work of the ranks
+  std::string stuck_;                                 // the device that does not come back; empty: none
+  std::chrono::steady_clock::time_point stopped_;
+  RankThreads threads_;  // ends first
 };
 
 }  // namespace gabbro::sharded

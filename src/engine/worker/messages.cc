@@ -22,7 +22,7 @@ void fields(auto& archive, Is<AdapterOption> auto& option) { archive(option.path
 
 void fields(auto& archive, Is<LoadOptions> auto& o) {
   archive(o.device, o.devices, o.shares);
-  archive.choice(o.split, Split::kTensor);
+  archive.choice(o.split, Split::kAuto);
   archive(o.threads, o.context, o.sequences);
   bool has_type = o.kv_type.has_value();
   DType type = o.kv_type.value_or(DType::f16);
