@@ -11,7 +11,7 @@ import time
 import unittest
 import urllib.request
 
-from support import BUILD, PROGRAM, SANITIZED, TINY_F16, TINY_Q4_0, TINY_Q8_0, TestCase, gabbro, main
+from support import BUILD, PROGRAM, TINY_F16, TINY_Q4_0, TINY_Q8_0, TestCase, gabbro, main, within
 
 SIM = {"GABBRO_SIM_WAVE": "32", "GABBRO_SIM_DEVICES": "3", "GABBRO_WORKER": "off"}
 ONE = ["--device", "sim:0"]
@@ -19,7 +19,6 @@ TWO = ["--devices", "sim:0,sim:1", "--split", "tensor"]
 COMMON = ["--raw", "--temperature", "0", "--ctx", "128"]
 VOCABULARY = 300
 PROMPT = "Two devices compute this."
-AFTER_A_FAULT = 60 if SANITIZED else 5  # seconds
 
 
 @unittest.skipUnless((BUILD / "lib" / "libgabbro_sim.so").exists(), "no simulator")
@@ -129,14 +128,18 @@ class TensorSplit(TestCase):
         for fault in ("lost:600", "launch:600", "malloc:10", "hang:600"):
             for worker in ("on", "off"):
                 with self.subTest(fault=fault, worker=worker):
-                    start = time.monotonic()
-                    environment = {**SIM, "GABBRO_WORKER": worker, "GABBRO_SIM_FAIL": fault, "GABBRO_SIM_HANG": "20"}
-                    result = gabbro("run", TINY_F16, PROMPT, *COMMON, "-n", "100", *TWO, environment=environment)
-                    self.assertIn(result.code, (1, 3), result)
-                    self.assertRegex(result.err, rb"error: .*sim:[01]")
-                    self.assertNotIn(b"another device", result.err)
-                    limit = AFTER_A_FAULT + 2 + (20 if worker == "off" and fault.startswith("hang") else 0)
-                    self.assertLess(time.monotonic() - start, limit)
+                    in_this_process = worker == "off" and fault.startswith("hang")  # which waits for the device's end
+                    within(7 + (20 if in_this_process else 0), lambda: self.seconds_of_a_fault(fault, worker))
+
+    def seconds_of_a_fault(self, fault, worker):
+        """From the start of the program: a device has 4 s to answer, and all of it may take 5 s."""
+        start = time.monotonic()
+        environment = {**SIM, "GABBRO_WORKER": worker, "GABBRO_SIM_FAIL": fault, "GABBRO_SIM_HANG": "20"}
+        result = gabbro("run", TINY_F16, PROMPT, *COMMON, "-n", "100", *TWO, environment=environment)
+        self.assertIn(result.code, (1, 3), result)
+        self.assertRegex(result.err, rb"error: .*sim:[01]")
+        self.assertNotIn(b"another device", result.err)
+        return time.monotonic() - start
 
     def test_a_server_goes_on_after_a_fault(self):
         for fault in ("lost:900", "hang:900"):
@@ -145,7 +148,7 @@ class TensorSplit(TestCase):
                                       "GABBRO_SIM_FAIL_ONCE": str(self.folder / fault)})
                 start = time.monotonic()
                 status, answer = self.ask(port, 200)
-                self.assertLess(time.monotonic() - start, 120 if SANITIZED else 20)
+                self.assertLess(time.monotonic() - start, 120)
                 self.assertEqual(status, 500, answer)
                 self.assertRegex(answer["error"]["message"], "sim:[01]")
                 status, answer = self.ask(port, 5)
