@@ -51,7 +51,7 @@ double measure_read_bandwidth(int threads) {
   if (memory == nullptr) return 0;
   std::atomic<size_t> ready{0};
   std::atomic<uint64_t> sink{0};
-  std::atomic<bool> enough{false};
+  std::atomic<size_t> passes{kPasses};  // that all workers make
   const auto begun = Clock::now();
   std::vector<Span> spans(workers * kPasses);
   std::vector<std::thread> pool;
@@ -63,13 +63,14 @@ double measure_read_bandwidth(int threads) {
         flush_from_caches(own, words * sizeof(uint64_t));
         ++ready;
         while (ready < workers * (pass + 1)) std::this_thread::yield();
-        if (enough) return;
+        if (pass >= passes) return;
         Span& span = spans[w * kPasses + pass];
         span.begin = Clock::now();
         sink += sum(own, words);
         span.end = Clock::now();
-        // Before the first worker counts as ready, so that all see the same.
-        if (w == 0 && std::chrono::duration<double>(span.end - begun).count() > kMostSeconds) enough = true;
+        // Before the first worker counts as ready for the next pass: all end there, also those that are late in this
+        // one.
+        if (w == 0 && std::chrono::duration<double>(span.end - begun).count() > kMostSeconds) passes = pass + 1;
       }
     });
   }
