@@ -245,7 +245,8 @@ class Serve(TestCase):
         for i in range(2):
             status, answer, _ = answers[f"running {i}"]
             self.assertEqual(status, 500, answer)
-            self.assertIn("a step took longer than 10 s: the device hangs", answer["error"]["message"])
+            # 10 s, and more on a busy machine.
+            self.assertRegex(answer["error"]["message"], r"a step took longer than 1\d s: the device hangs")
         texts = {answer["choices"][0]["text"] for status, answer, _ in (answers[f"waiting {i}"] for i in range(3)) if status == 200}
         self.assertEqual(len(texts), 1, answers)
         self.assertLessEqual(ready, {200, 503})  # the restart may end between two questions
