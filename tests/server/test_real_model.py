@@ -12,7 +12,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 import support  # noqa: E402
 from server_support import raw_request  # noqa: E402
-from support import TestCase, within  # noqa: E402
+from support import TestCase, eventually, within  # noqa: E402
 from test_program import MEASURING, Program  # noqa: E402
 
 
@@ -82,12 +82,11 @@ class Real(TestCase):
         numbers = itertools.count()
 
         def attempt(stream):
-            words = " ".join(f"{next(numbers)}" for _ in range(900))  # no beginning that is cached
+            words = " ".join(map(str, [next(numbers), *range(900)]))  # no beginning that is cached
             body = {"model": pathlib.Path(support.real_model()).stem, "prompt": words, "stream": stream}
             with socket.create_connection(("127.0.0.1", program.port)) as connection:
                 connection.sendall(raw_request("POST", "/v1/completions", body))
-                while running(program) == 0:
-                    time.sleep(0.01)
+                eventually(lambda: running(program) > 0)
             start = time.monotonic()
             while running(program) > 0:
                 time.sleep(0.005)
@@ -113,8 +112,7 @@ class Real(TestCase):
             prompt = [tokens[-1 - next(numbers)], *tokens]  # no beginning that is cached
             long = threading.Thread(target=ask, args=("long", prompt))
             long.start()
-            while running(program) == 0:
-                time.sleep(0.01)
+            eventually(lambda: running(program) > 0)
             began = time.monotonic()
             ask("short", "Hello")
             long.join()
