@@ -1,6 +1,6 @@
 // Stores into the memory of another device, and flags that tell it of them, while kernels of both devices run. The
 // order: payload stores, release of system scope, store of the flag; load of the flag, acquire of system scope, loads
-// of the payload. Each flag has one writer, as PCIe carries no atomics of peers.
+// of the payload. Each flag has one writer: PCIe does not carry atomics between devices.
 #pragma once
 
 #include "kernels/gpu/gpu.h"
@@ -13,7 +13,7 @@
 namespace gabbro::gpu::GABBRO_GPU {
 
 #if defined(__HIPCC__) || defined(__HIPCC_RTC__)
-// By all threads of a block, before its first wave stores flags. One wave releases for the block.
+// Called by all threads of a block, before its first wave stores flags. One wave releases for the block.
 GPU_FUNCTION inline void release_block_to_peers() {
   wait_for_stores();
   barrier();

@@ -17,7 +17,7 @@ namespace gabbro {
 class EngineCache {
  public:
   // To be called once, before all others. `devices`: of each layer; `context`: tokens of a sequence, at most; `ranks`:
-  // of a tensor split, each with as many of the layers.
+  // the devices of a tensor split, each with an equal number of cache layers.
   void make(std::span<const std::shared_ptr<Device>> devices, const nn::KvCacheConfig& config, int64_t context,
             size_t ranks = 0);
 

@@ -26,12 +26,8 @@ void load_ranks(const Checkpoint& checkpoint, const LoadOptions& wanted, llm::Lo
   staged::require_splittable(wanted, loaded.ranks.size());
   loaded.sums = std::make_shared<RankSums>(loaded.devices());
   const std::vector<double> shares = shares_of(loaded, wanted);
-  uint64_t before = 0, done_here = 0;
-  const llm::LoadProgress progress = options.progress;
-  options.progress = [&](uint64_t done, uint64_t total) {
-    done_here = done;
-    progress(before + done, std::max(total, before + done));
-  };
+  staged::ProgressOverDevices progress(options.progress);
+  options.progress = [&](uint64_t done, uint64_t total) { progress.show(done, total); };
   for (size_t i = 0; i < loaded.ranks.size(); ++i) {
     ModelRank& rank = loaded.ranks[i];
     rank.shard = std::make_unique<const llm::TensorShard>(
@@ -44,7 +40,7 @@ void load_ranks(const Checkpoint& checkpoint, const LoadOptions& wanted, llm::Lo
                               loaded.facts.architecture),
                   "one device runs them");
     }
-    before += done_here;
+    progress.next_device();
   }
   loaded.model = loaded.ranks.front().model;
 }

@@ -68,6 +68,11 @@ std::vector<std::shared_ptr<Device>> open_devices(const LoadOptions& options) {
   return devices;
 }
 
+void ProgressOverDevices::show(uint64_t done, uint64_t total) {
+  done_ = done;
+  progress_(before_ + done, std::max(total, before_ + done));
+}
+
 void load_stages(const Checkpoint& checkpoint, const LoadOptions& wanted, const ModelNeeds& needs,
                  llm::LoadModelOptions options, LoadedModel& loaded) {
   require_splittable(wanted, loaded.stages.size());
@@ -79,12 +84,8 @@ void load_stages(const Checkpoint& checkpoint, const LoadOptions& wanted, const 
   const std::vector<llm::LayerRange> ranges = split_layers(
       sizes_of(checkpoint, llm::family_of(checkpoint).names, cache_sizes(needs, loaded.facts.kv_type, size)),
       stage_devices(devices, wanted.shares, scratch_bytes(needs.shape, loaded.facts.context)));
-  uint64_t before = 0, done_here = 0;
-  const llm::LoadProgress progress = options.progress;
-  options.progress = [&](uint64_t done, uint64_t total) {
-    done_here = done;
-    progress(before + done, std::max(total, before + done));
-  };
+  ProgressOverDevices progress(options.progress);
+  options.progress = [&](uint64_t done, uint64_t total) { progress.show(done, total); };
   for (size_t i = 0; i < loaded.stages.size(); ++i) {
     ModelStage& stage = loaded.stages[i];
     stage.layers = ranges[i];
@@ -94,7 +95,7 @@ void load_stages(const Checkpoint& checkpoint, const LoadOptions& wanted, const 
       throw bad_input("{}: models of architecture {} cannot be split by layers", checkpoint.path(),
                       loaded.facts.architecture);
     }
-    before += done_here;
+    progress.next_device();
   }
   loaded.model = loaded.stages.front().model;
 }

@@ -1,6 +1,8 @@
 // Loading of a model whose layers are on several devices. Private to src/engine.
 #pragma once
 
+#include <utility>
+
 #include "src/engine/loaded_model.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/staged/layer_split.h"
@@ -13,6 +15,18 @@ std::vector<std::shared_ptr<Device>> open_devices(const LoadOptions& options);
 
 // Throws bad_input for an option that a model on several devices cannot have, and for another number of shares.
 void require_splittable(const LoadOptions& options, size_t devices);
+
+// The progress of a model that is loaded onto one device after another, in bytes so far and at least that many in all.
+class ProgressOverDevices {
+ public:
+  explicit ProgressOverDevices(llm::LoadProgress progress) : progress_(std::move(progress)) {}
+  void show(uint64_t done, uint64_t total);  // of the device that is loaded
+  void next_device() { before_ += done_; }
+
+ private:
+  llm::LoadProgress progress_;
+  uint64_t before_ = 0, done_ = 0;
+};
 
 // Loads the stages of loaded.stages, whose devices are open and whose ranges this chooses, with the options of a model
 // on one device. Throws bad_input for what a split model cannot have, and OutOfMemory where it does not fit.

@@ -11,8 +11,8 @@
 
 namespace gabbro::llm {
 
-// Its tensors have the shapes, formats and packing that CheckpointWeights gives them, and no memory: what is computed
-// of them can be planned, and must not be run. Biases and constants are zeros on the device.
+// Its tensors have the shapes, formats and packing that CheckpointWeights gives them, and no memory: graphs of
+// them can be planned, and must not be run. Biases and constants are zeros on the device.
 class PlannedWeights : public WeightSource {
  public:
   PlannedWeights(const Checkpoint& checkpoint, std::span<const WeightName> names, std::shared_ptr<Device> device);

@@ -12,7 +12,7 @@
 
 namespace gabbro::llm {
 
-// The sizes by which heads are found in tensors.
+// The sizes that locate heads in tensors.
 struct HeadSizes {
   std::string architecture;  // for messages
   int64_t heads = 0, kv_heads = 0, dimension = 0;

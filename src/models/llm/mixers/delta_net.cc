@@ -66,7 +66,7 @@ struct OwnHeads {
     of_group = {part.heads.first - groups.first * per_group, part.heads.count / groups.count};
   }
 
-  // Heads in the order in which matrices have them.
+  // Heads in the order of the matrices' rows.
   IndexRanges heads() const {
     IndexRanges ranges;
     if (!s.tiled) {
