@@ -3,8 +3,8 @@
     runner.py PACK... [--device NAME] [--limit SECONDS] [--jobs N] [--report DIR] [--require rocm|cuda] [--json]
 
 A pack is a folder that `gabbro testgen` wrote, or a folder of such folders. Exit codes: 0 where something was tested
-and nothing failed, 1 where a test failed, 2 for a folder without a pack and where nothing was tested, 3 where the device
-or torch is missing that --require asks for, 130 after Ctrl-C.
+and nothing failed, 1 where a test failed, 2 for a folder without a pack and where nothing was tested, 3 where the
+device or torch is missing that --require asks for, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
