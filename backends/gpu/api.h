@@ -223,6 +223,11 @@ struct Collectives {
   void (*all_gather)(Group* group, const std::vector<Queue*>& queues, const Buffers& buffers, size_t bytes);
 };
 const Collectives* collectives();  // null: none
+// Why kernels of several devices cannot wait for each other, in one line, or nothing.
+std::string rank_sum_problem();
+// Memory that kernels of other devices write while kernels of this one read it. Null where there is not enough.
+void* allocate_shared(Context* context, size_t bytes);
+uint64_t ticks_per_second();  // of ticks() in kernels/collective/peer_memory.h
 
 struct GraphRules {
   size_t most;      // graphs that a stream keeps

@@ -321,6 +321,12 @@ std::unique_ptr<Kernel> GpuDevice::make_kernel(const abi::KernelRequest& wanted)
   return nullptr;
 }
 
+const api::Function* GpuDevice::function(const std::string& name) const {
+  const std::lock_guard lock(making_);
+  return MakeContext(context_.get(), module_, api::wave_size(context_.get()), chip_, tuning_, index_faults_)
+      .function(name);
+}
+
 void GpuDevice::forget_graphs_of(const void* kernel) {
   compute_->forget_graphs_of(kernel);
   const std::lock_guard lock(streams_mutex_);

@@ -83,6 +83,9 @@ class GpuDevice {
 
   std::unique_ptr<Kernel> make_kernel(const abi::KernelRequest& request) const;
 
+  // A kernel of the code object; throws where it has none of this name.
+  const api::Function* function(const std::string& name) const;
+
   Tuning& tuning() { return tuning_; }
 
   GraphPolicy& graph_policy() { return graph_policy_; }

@@ -47,6 +47,8 @@ std::unique_ptr<Kernel> make_sort(const abi::KernelRequest& request, const MakeC
 std::unique_ptr<Kernel> make_topk(const abi::KernelRequest& request, const MakeContext& context);
 // ops/sampling.cc
 std::unique_ptr<Kernel> make_sampling(const abi::KernelRequest& request, const MakeContext& context);
+// ops/rank_sum.cc
+std::unique_ptr<Kernel> make_rank_sum(const abi::KernelRequest& request, const MakeContext& context);
 // ops/softmax_topk.cc
 std::unique_ptr<Kernel> make_softmax_topk(const abi::KernelRequest& request, const MakeContext& context);
 // ops/conv_nhwc.cc

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/common/plugin_entry.h"
+#include "backends/gpu/collective/device_group.h"
 #include "backends/gpu/device.h"
 #include "backends/gpu/doctor/checks.h"
 #include "backends/gpu/facts.h"
@@ -235,28 +236,6 @@ Status await_event(abi::Device* device, abi::Event* event, const std::atomic<boo
   return done([&] { gpu(device).synchronize_event(event_of(event), cancel); });
 }
 
-// Devices that compute together.
-struct DeviceGroup {
-  std::vector<GpuDevice*> devices;
-  api::Group* group;
-
-  // body(the streams' queues), with the streams held.
-  template <class Body>
-  void run(abi::Stream* const* streams, const Body& body) {
-    std::vector<GpuStream*> own;
-    for (size_t i = 0; i < devices.size(); ++i)
-      own.push_back(&devices[i]->stream(streams == nullptr ? nullptr : streams[i]));
-    std::vector<api::Queue*> queues;
-    for (GpuStream* stream : own) queues.push_back(stream->queue());
-    std::ranges::sort(own);  // one order for all threads
-    std::vector<std::unique_lock<std::mutex>> locks;
-    for (GpuStream* stream : own) locks.emplace_back(stream->mutex());
-    body(queues);
-  }
-};
-
-DeviceGroup& group_of(abi::Group* group) { return *reinterpret_cast<DeviceGroup*>(group); }
-
 Status create_group(abi::Device* const* devices, int32_t count, abi::Group** group) {
   return guarded([&] {
     auto made = std::make_unique<DeviceGroup>();
@@ -268,17 +247,35 @@ Status create_group(abi::Device* const* devices, int32_t count, abi::Group** gro
       contexts.push_back(made->devices.back()->context());
     }
     if (contexts.empty()) return make_status(StatusCode::kFailed, "a group without devices");
-    made->group = api::collectives()->make_group(contexts);
-    if (made->group == nullptr) return make_status(StatusCode::kUnsupported, "no collectives between these devices");
+    if (api::collectives() != nullptr) made->group = api::collectives()->make_group(contexts);
+    made->direct = DirectSums::make(made->devices, made->no_direct_sums);
+    if (made->group == nullptr && made->direct == nullptr)
+      return make_status(StatusCode::kUnsupported, made->no_direct_sums);
     *group = reinterpret_cast<abi::Group*>(made.release());
     return Status{};
   });
 }
 
 void destroy_group(abi::Group* group) {
-  if (group == nullptr) return;
-  api::collectives()->destroy_group(group_of(group).group);
-  delete &group_of(group);
+  if (group != nullptr) delete &group_of(group);
+}
+
+Status rank_sums(abi::Group* group, int64_t* id) {
+  const DeviceGroup& own = group_of(group);
+  if (own.direct == nullptr) return make_status(StatusCode::kUnsupported, own.no_direct_sums);
+  *id = own.direct->id();
+  return {};
+}
+
+void stop_rank_sums(abi::Group* group) { group_of(group).direct->stop(); }
+
+Status begin_rank_sums(abi::Group* group) {
+  return done([&] { group_of(group).direct->begin(); });
+}
+
+int32_t late_rank(abi::Group* group) {
+  const std::optional<size_t> rank = group_of(group).direct->late_rank();
+  return rank ? static_cast<int32_t>(*rank) : -1;
 }
 
 Status all_reduce(abi::Group* group, abi::Stream* const* streams, const void* const* sources, void* const* targets,
@@ -287,7 +284,15 @@ Status all_reduce(abi::Group* group, abi::Stream* const* streams, const void* co
     if (dtype != DType::f32 && dtype != DType::f16 && dtype != DType::bf16)
       return make_status(StatusCode::kUnsupported, "all_reduce of " + std::string(dtype_name(dtype)));
     DeviceGroup& own = group_of(group);
+    if (own.group == nullptr && reduction != abi::Reduction::kSum)
+      return make_status(StatusCode::kUnsupported, "all_reduce other than sums");
     own.run(streams, [&](const std::vector<api::Queue*>& queues) {
+      if (own.group == nullptr) {
+        for (size_t rank = 0; rank < queues.size(); ++rank)
+          own.direct->enqueue(rank, {.queue = queues[rank], .counters = nullptr}, sources[rank], targets[rank], dtype,
+                              elements);
+        return;
+      }
       api::collectives()->all_reduce(own.group, queues, {.sources = sources, .targets = targets},
                                      {.dtype = dtype, .elements = elements, .reduction = reduction});
     });
@@ -349,10 +354,14 @@ const abi::Backend& backend() {
       .forget_tuning = forget_tuning,
       .copy_between = copy_between,
       .peer_route = peer_route,
-      .create_group = api::collectives() != nullptr ? create_group : nullptr,
-      .destroy_group = api::collectives() != nullptr ? destroy_group : nullptr,
-      .all_reduce = api::collectives() != nullptr ? all_reduce : nullptr,
+      .create_group = create_group,
+      .destroy_group = destroy_group,
+      .all_reduce = all_reduce,
       .all_gather = api::collectives() != nullptr ? all_gather : nullptr,
+      .rank_sums = rank_sums,
+      .stop_rank_sums = stop_rank_sums,
+      .begin_rank_sums = begin_rank_sums,
+      .late_rank = late_rank,
       .await_stream = await_stream,
       .await_event = await_event,
       .last_launches = last_launches,

@@ -12,7 +12,7 @@
 #pragma GCC visibility push(default)
 namespace gabbro::abi {
 
-inline constexpr uint32_t kVersion = 13;  // a plugin of another version is refused, with a message
+inline constexpr uint32_t kVersion = 14;  // a plugin of another version is refused, with a message
 inline constexpr int kMaxRank = 6;
 inline constexpr const char* kEntryPoint = "gabbro_backend";  // extern "C" const Backend* gabbro_backend();
 
@@ -296,10 +296,10 @@ struct Backend {
   Status (*copy_between)(Device* to, Stream* stream, void* target, Device* from, const void* source, size_t bytes);
   Status (*peer_route)(Device* to, Device* from, PeerRoute* route);
 
-  // Optional (all null: no groups). Devices of this backend that compute one thing together; rank i is devices[i], and
-  // no device is there twice. A collective is enqueued for all ranks at once, rank i's share on streams[i]: it begins
-  // there after what was enqueued before, and what is enqueued later sees its result. kUnsupported: not for these
-  // devices, or not for this dtype.
+  // Optional (all null: no groups; all_gather may be null alone). Devices of this backend that compute one thing
+  // together; rank i is devices[i], and no device is there twice. A collective is enqueued for all ranks at once, rank
+  // i's share on streams[i]: it begins there after what was enqueued before, and what is enqueued later sees its
+  // result. kUnsupported: not for these devices, or not for this dtype.
   Status (*create_group)(Device* const* devices, int32_t count, Group** group);
   void (*destroy_group)(Group* group);  // after its collectives are over
   // targets[i] [elements] = the reduction of all sources [elements], f32, f16 or bf16, added up in f32 in the order of
@@ -309,6 +309,17 @@ struct Backend {
   // targets[i] [ranks][bytes] = all sources [bytes], in the order of the ranks. sources[i] may be targets[i] + i·bytes.
   Status (*all_gather)(Group* group, Stream* const* streams, const void* const* sources, void* const* targets,
                        size_t bytes);
+
+  // Optional (all null: none). Sums over a group inside of plans: the op `rank_sum` with `id` as its attribute `sums`
+  // and the number of the rank as `rank`. Each rank's compute stream gets its launches by itself; they wait for the
+  // launches of the others, which have to be given the same sums in the same order. kUnsupported: these devices have
+  // none, and why.
+  Status (*rank_sums)(Group* group, int64_t* id);
+  // From any thread: the launches wait no longer, and their results are undefined, until begin_rank_sums, which waits
+  // for the devices. It does nothing where no launch has waited in vain or was stopped.
+  void (*stop_rank_sums)(Group* group);
+  Status (*begin_rank_sums)(Group* group);
+  int32_t (*late_rank)(Group* group);  // that a launch has waited for in vain; -1: none
 
   // Optional (null: `synchronize` and `synchronize_event` have to do). Waits like these that end with kCanceled within
   // 100 ms of `cancel` (may be null) becoming true; the device goes on with its work.

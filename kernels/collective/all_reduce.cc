@@ -141,13 +141,62 @@ GPU_FUNCTION inline void all_reduce_two_shot(const AllReduceArgs& a) {
   if (thread_index() == 0) a.counters[block_index().x] = number;
 }
 
+// The words of a peer's two elements; zeros once the wait is given up.
+GPU_FUNCTION inline void await_words(const AllReduceArgs& a, const u64* words, u32 peer, u32 number, float& x,
+                                     float& y) {
+  const u64 begin = ticks();
+  for (u32 looks = 1; !load_words(words, number, x, y); ++looks) {
+    if (looks % kLooks == 0) {
+      const bool is_late = ticks() - begin > a.most_ticks;
+      if (is_late) store_flag(a.failure, 1 + peer);
+      if (is_late || load_flag(a.failure) != 0) {
+        x = y = 0;
+        return;
+      }
+    }
+    pause_before_next_look();
+  }
+}
+
+// All blocks count, also those without an element: an element has another block in a sum of another size.
+template <class T>
+GPU_FUNCTION inline void all_reduce_words(const AllReduceArgs& a) {
+  const u32 number = a.counters[block_index().x] + 1, half = number & 1;
+  const auto* x = static_cast<const T*>(a.x);
+  auto* y = static_cast<T*>(a.y);
+  const i64 pairs = (a.count + 1) / 2;
+  for (i64 i = block_index().x * block_size() + thread_index(); i < pairs; i += grid_size().x * block_size()) {
+    const bool has_second = 2 * i + 1 < a.count;
+    const float first = to_float(x[2 * i]), second = has_second ? to_float(x[2 * i + 1]) : 0;
+    for (u32 step = 1; step < a.ranks; ++step) {
+      const u32 peer = (a.rank + step) % a.ranks;
+      store_words(a.inboxes[peer].words + (half * a.ranks + a.rank) * a.capacity + 2 * i, first, second, number);
+    }
+    float sum = 0, second_sum = 0;
+    for (u32 rank = 0; rank < a.ranks; ++rank) {
+      float other = first, second_other = second;
+      if (rank != a.rank) {
+        const u64* const words = a.inboxes[a.rank].words + (half * a.ranks + rank) * a.capacity + 2 * i;
+        await_words(a, words, rank, number, other, second_other);
+      }
+      sum = rank == 0 ? other : sum + other;
+      second_sum = rank == 0 ? second_other : second_sum + second_other;
+    }
+    y[2 * i] = from_float<T>(sum);
+    if (has_second) y[2 * i + 1] = from_float<T>(second_sum);
+  }
+  barrier();  // all threads have read the counter
+  if (thread_index() == 0) a.counters[block_index().x] = number;
+}
+
 }  // namespace gabbro::gpu::GABBRO_GPU
 
 #define GABBRO_ALL_REDUCE(name, T)                                                                \
   GPU_KERNEL(all_reduce_one_shot_##name, gabbro::gpu::kReduceThreads, gabbro::gpu::AllReduceArgs, \
              all_reduce_one_shot<T>)                                                              \
   GPU_KERNEL(all_reduce_two_shot_##name, gabbro::gpu::kReduceThreads, gabbro::gpu::AllReduceArgs, \
-             all_reduce_two_shot<T>)
+             all_reduce_two_shot<T>)                                                              \
+  GPU_KERNEL(all_reduce_words_##name, gabbro::gpu::kReduceThreads, gabbro::gpu::AllReduceArgs, all_reduce_words<T>)
 GABBRO_ALL_REDUCE(f32, float)
 GABBRO_ALL_REDUCE(f16, gabbro::gpu::Half)
 GABBRO_ALL_REDUCE(bf16, gabbro::gpu::BFloat)

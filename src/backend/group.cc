@@ -39,6 +39,11 @@ Group::Group(std::vector<std::shared_ptr<Device>> devices) : devices_(std::move(
   const std::string doing = "a group of " + names_of(devices_);
   if (backend_->create_group == nullptr) throw failed("{}: the backend has no collectives", doing);
   check(backend_->create_group(ranks.data(), static_cast<int32_t>(ranks.size()), &group_), doing);
+  if (backend_->rank_sums == nullptr) {
+    no_rank_sums_ = "the backend has none";
+  } else if (const abi::Status status = backend_->rank_sums(group_, &rank_sums_); status.code != abi::StatusCode::kOk) {
+    no_rank_sums_ = status.message;
+  }
 }
 
 Group::~Group() {
@@ -78,9 +83,23 @@ std::vector<Tensor> Group::all_reduce(std::span<const Tensor> of_ranks, abi::Red
   return results;
 }
 
+void Group::stop_rank_sums() const {
+  if (rank_sums_ != 0) backend_->stop_rank_sums(group_);
+}
+
+void Group::begin_rank_sums() const {
+  if (rank_sums_ != 0) check(backend_->begin_rank_sums(group_), "sums on " + names_of(devices_));
+}
+
+std::optional<size_t> Group::late_rank() const {
+  const int32_t rank = rank_sums_ == 0 ? -1 : backend_->late_rank(group_);
+  return rank < 0 ? std::nullopt : std::optional(static_cast<size_t>(rank));
+}
+
 std::vector<Tensor> Group::all_gather(std::span<const Tensor> of_ranks) const {
   require("all_gather", of_ranks);
   if (group_ == nullptr) return {of_ranks.begin(), of_ranks.end()};
+  if (backend_->all_gather == nullptr) throw failed("all_gather on {}: the backend has none", names_of(devices_));
   const Tensor& first = of_ranks.front();
   if (first.shape().rank() == 0) throw bad_input("[all_gather] a scalar has no axis to gather along");
   std::vector<int64_t> lengths(first.shape().lengths().begin(), first.shape().lengths().end());

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "src/backend/device.h"
@@ -29,6 +31,17 @@ class Group {
   // that all ranks have the same bits.
   std::vector<Tensor> all_reduce(std::span<const Tensor> of_ranks,
                                  abi::Reduction reduction = abi::Reduction::kSum) const;
+  // Sums inside of plans, by the op `rank_sum`: what it takes as `sums`; 0: these devices have none, and
+  // no_rank_sums() says why, in one line.
+  int64_t rank_sums() const { return rank_sums_; }
+  const std::string& no_rank_sums() const { return no_rank_sums_; }
+  // From any thread: such sums wait no longer for other ranks, and are undefined, until begin_rank_sums(), which waits
+  // for the devices if that has happened.
+  void stop_rank_sums() const;
+  void begin_rank_sums() const;
+  // The rank whose share of a sum has not come in time.
+  std::optional<size_t> late_rank() const;
+
   // [ranks · N, ...] of tensors [N, ...], in the order of the ranks, for each rank.
   std::vector<Tensor> all_gather(std::span<const Tensor> of_ranks) const;
 
@@ -38,6 +51,8 @@ class Group {
   std::vector<std::shared_ptr<Device>> devices_;
   const abi::Backend* backend_ = nullptr;
   abi::Group* group_ = nullptr;  // null: one device
+  int64_t rank_sums_ = 0;
+  std::string no_rank_sums_;
 };
 
 }  // namespace gabbro

@@ -8,7 +8,7 @@ namespace gabbro {
 DecodeStep& DecodePlans::step(int64_t sequences) {
   DecodeStep& step = steps_[sequences];
   if (!step.is_made())
-    step.make(loaded_.devices(), sequences, cache_.pages_per_sequence(), cache_.pools.size(),
+    step.make(loaded_.step_devices(), sequences, cache_.pages_per_sequence(), cache_.pools.size(),
               cache_.states.has_slots());
   return step;
 }

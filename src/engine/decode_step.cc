@@ -97,6 +97,8 @@ Tensor DecodeStep::enqueue(const std::vector<std::vector<int32_t>>& tables,
     stream.record(*turns_[static_cast<size_t>(after)].done);
     turn_ = after;
     return results.front();
+  } catch (const DeviceLost&) {
+    throw;  // a wait for it may have no end, and the model computes nothing more
   } catch (...) {
     for (const DeviceInputs& on : inputs_) on.stream().synchronize();  // no event says when the lists have been read
     throw;

@@ -47,6 +47,8 @@ class DecodeStep {
   std::array<std::optional<Compiled>, kDecodeResults> run;
   // With layers on several devices, the plans of all stages but the last: the hidden states [S, C] for the next one.
   std::vector<Compiled> run_stages;
+  // With parts of each tensor on several devices, the plan of each rank: its part of the logits.
+  std::vector<std::optional<Compiled>> run_ranks;
   const sampling::RowInputs& row_inputs() const { return row_inputs_; }
   // The parameters of the next step, to be filled before it. Returns whether it has edits.
   bool next_rows(std::span<const sampling::Row> rows);

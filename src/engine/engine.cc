@@ -64,6 +64,12 @@ std::vector<std::shared_ptr<Device>> LoadedModel::devices() const {
   return all.empty() ? std::vector{device} : all;
 }
 
+std::vector<std::shared_ptr<Device>> LoadedModel::step_devices() const {
+  std::vector<std::shared_ptr<Device>> all = devices();
+  if (!ranks.empty()) std::ranges::rotate(all, all.begin() + 1);  // rank 0 has the logits
+  return all;
+}
+
 std::vector<nn::CacheLayer> LoadedModel::cache_layers() const {
   if (ranks.empty()) return model->cache_spec();
   std::vector<nn::CacheLayer> all;

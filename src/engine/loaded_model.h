@@ -55,6 +55,8 @@ struct LoadedModel {
   // The device of the logits, or of rank 0.
   const std::shared_ptr<Device>& output_device() const { return stages.empty() ? device : stages.back().device; }
   std::vector<std::shared_ptr<Device>> devices() const;  // each once
+  // Likewise, the output_device() last.
+  std::vector<std::shared_ptr<Device>> step_devices() const;
   // The layers of the cache, and their devices: of ranks all layers of each, in their order.
   std::vector<nn::CacheLayer> cache_layers() const;
   std::vector<std::shared_ptr<Device>> layer_devices() const;

@@ -55,6 +55,10 @@ struct LatentAttentionOptions {
 Tensor latent_attention(const Tensor& q, const LatentLayer& cache, const TokenPositions& places,
                         const LatentAttentionOptions& options);
 
+// The sum of the x of all ranks of a group (src/backend/group.h), in f32 in the order of the ranks. f32, f16 or bf16.
+// `sums` is Group::rank_sums(). Each rank has to evaluate the same sums in the same order, in a separate thread.
+Tensor rank_sum(const Tensor& x, int64_t sums, size_t rank);
+
 // The result of an op with recurrent states, and the next version of these, which are written in place. The tokens of a
 // sequence follow each other in a step. A token at position 0 begins with states of zeros; one whose sequence is
 // outside the table gives zeros, and changes nothing.

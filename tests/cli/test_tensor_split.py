@@ -36,6 +36,15 @@ class TensorSplit(TestCase):
         uneven = self.answer(TINY_F16, *TWO, "--tensor-split", "3,1")
         self.assertEqual(uneven["token_ids"], self.answer(TINY_F16, *ONE)["token_ids"])
 
+    def test_sums_in_plans_and_a_device_that_hangs_between_them(self):
+        in_plans = {"GABBRO_SIM_RANK_SUMS": "1"}
+        one = self.answer(TINY_F16, *ONE)
+        self.assertEqual(self.answer(TINY_F16, *TWO, environment=in_plans)["token_ids"], one["token_ids"])
+        environment = {**SIM, **in_plans, "GABBRO_WORKER": "on", "GABBRO_SIM_FAIL": "hang:600", "GABBRO_SIM_HANG": "60"}
+        result = gabbro("run", TINY_F16, PROMPT, *COMMON, "-n", "100", *TWO, environment=environment)
+        self.assertIn(result.code, (1, 3), result)
+        self.assertRegex(result.err, rb"error: .*sim:[01]: the device does not answer")
+
     def test_quantized_caches(self):
         for kv_type in ("q8_0", "q4_0"):
             one, two = (self.answer(TINY_F16, *where, "--kv-type", kv_type) for where in (ONE, TWO))

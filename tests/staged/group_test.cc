@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <limits>
 #include <random>
+#include <thread>
 
 #include "gabbro/graph/eval.h"
 #include "src/backend/registry.h"
@@ -91,6 +92,57 @@ TEST_P(GroupTest, IsOrderedWithKernels) {
     const Tensor more = sum + scalar(sum.device(), 0.5f);
     EXPECT_EQ(to_host<float>(more), std::vector<float>(100, 9.5f));
   }
+}
+
+// Chains of sums in plans, a thread for each rank, against sums on the host; a rank that stops does not hold the others
+// up, and all begin again after it.
+TEST(GroupSums, AreLaunchesOfPlans) {
+  ::setenv("GABBRO_SIM_DEVICES", "4", 1);
+  ::setenv("GABBRO_SIM_RANK_SUMS", "1", 1);
+  for (const size_t ranks : {2, 3}) {
+    std::vector<std::shared_ptr<Device>> devices;
+    for (size_t rank = 0; rank < ranks; ++rank) devices.push_back(open_device("sim:" + std::to_string(rank)));
+    const Group group(devices);
+    ASSERT_NE(group.rank_sums(), 0) << group.no_rank_sums();
+    constexpr int64_t kCount = 301;
+    constexpr int kChain = 3;
+    std::vector<std::vector<float>> inputs;
+    for (size_t rank = 0; rank < ranks; ++rank) inputs.push_back(random_values(kCount, static_cast<uint32_t>(rank)));
+    // x := (the sum of all x) · (1 + rank)
+    std::vector<std::vector<float>> expected = inputs;
+    for (int i = 0; i < kChain; ++i) {
+      std::vector<float> sum = expected[0];
+      for (size_t rank = 1; rank < ranks; ++rank) {
+        for (size_t e = 0; e < sum.size(); ++e) sum[e] += expected[rank][e];
+      }
+      for (size_t rank = 0; rank < ranks; ++rank) {
+        for (size_t e = 0; e < sum.size(); ++e) expected[rank][e] = sum[e] * static_cast<float>(1 + rank);
+      }
+    }
+    std::vector<std::vector<float>> results(ranks);
+    const auto compute = [&](size_t rank) {
+      const Tensor values = devices[rank]->upload(DType::f32, Shape{kCount}, inputs[rank].data());
+      Tensor x = values;
+      for (int i = 0; i < kChain; ++i)
+        x = rank_sum(x, group.rank_sums(), rank) * scalar(devices[rank], static_cast<double>(1 + rank));
+      results[rank] = to_host<float>(x);
+    };
+    const auto compute_all = [&](size_t first) {
+      std::vector<std::thread> threads;
+      for (size_t rank = first; rank < ranks; ++rank) threads.emplace_back(compute, rank);
+      if (first > 0) group.stop_rank_sums();  // the first rank does not come
+      for (std::thread& thread : threads) thread.join();
+    };
+    for (const size_t first : {0, 1, 0}) {
+      group.begin_rank_sums();
+      compute_all(first);
+      EXPECT_EQ(group.late_rank(), std::nullopt);
+      for (size_t rank = 0; first == 0 && rank < ranks; ++rank)
+        EXPECT_EQ(bits_of(results[rank]), bits_of(expected[rank])) << ranks << " " << rank;
+    }
+  }
+  ::unsetenv("GABBRO_SIM_RANK_SUMS");
+  ::unsetenv("GABBRO_SIM_DEVICES");
 }
 
 TEST_P(GroupTest, GathersAlongTheFirstAxis) {

@@ -122,6 +122,39 @@ TEST_F(Shards, RepetitionsAndOrdersOfTheStreamsHaveTheSameBits) {
   }
 }
 
+// Kernels that wait for each other add up in the same order: tokens of prompts and of compiled steps.
+TEST_F(Shards, SumsInPlansHaveTheBitsOfTheHostsOrder) {
+  for (const size_t devices : {2, 3}) {
+    const Checkpoint checkpoint = random_model(devices == 2 ? "f16" : "q8_0");
+    const Answer first = greedy(checkpoint, on(devices));
+    set("GABBRO_SIM_RANK_SUMS", "1");
+    const Answer in_plans = greedy(checkpoint, on(devices));
+    ::unsetenv("GABBRO_SIM_RANK_SUMS");
+    EXPECT_EQ(in_plans.tokens, first.tokens) << devices;
+    EXPECT_TRUE(in_plans.logits == first.logits) << devices;
+  }
+}
+
+// After a failure of one device the others do not wait, and a new model counts its sums from the beginning.
+TEST_F(Shards, FaultsBetweenSumsInPlansNameTheDevice) {
+  const std::vector<float> right = logits_of(tiny(), tiny_ids(), on(2));
+  set("GABBRO_SIM_RANK_SUMS", "1");
+  int failures = 0;
+  for (const char* const fault : {"lost:40", "malloc:9", "malloc:30"}) {
+    set("GABBRO_SIM_FAIL", fault);
+    try {
+      EXPECT_TRUE(logits_of(tiny(), tiny_ids(), on(2)) == right) << fault;
+    } catch (const Error& error) {
+      ++failures;
+      EXPECT_THAT(error.what(), HasSubstr("sim:")) << fault;
+      EXPECT_THAT(error.what(), testing::Not(HasSubstr("another device"))) << fault;
+    }
+    set("GABBRO_SIM_FAIL", "");
+    EXPECT_TRUE(logits_of(tiny(), tiny_ids(), on(2)) == right) << fault;
+  }
+  EXPECT_GE(failures, 2);
+}
+
 TEST_F(Shards, DevicesOfSeveralBackendsExchangeThroughTheHost) {
   const std::vector<float> one = logits_of(tiny(), tiny_ids(), {.device = "cpu", .context = 128});
   LoadOptions mixed = on(2);

@@ -143,6 +143,7 @@ struct Context {
   std::mutex workspace_mutex;
   CUdeviceptr workspace = 0;  // of cuBLASLt, from its first product on, until a queue takes it
   bool workspace_taken = false;
+  std::unique_ptr<CublasLibrary> products;           // from the first product on; null: none
   std::unique_ptr<ConvolutionLibrary> convolutions;  // from the first convolution on; null: none
   bool convolutions_opened = false;
 
@@ -228,6 +229,7 @@ void close(Context* context) {
   const bool present = context->try_use();
   if (context->workspace != 0 && present) driver().cuMemFree_(context->workspace);
   context->convolutions.reset();  // its handle belongs to the context
+  context->products.reset();
   driver().cuDevicePrimaryCtxRelease_(context->device);
   delete context;
 }
@@ -615,13 +617,15 @@ Gemm* make_gemm(Context* context, const std::string& library, const GemmShape& s
   context->use();
   {
     const std::lock_guard lock(context->workspace_mutex);
+    if (context->products == nullptr) context->products = open_cublas();
+    if (context->products == nullptr) return nullptr;
     if (context->workspace == 0 && !context->workspace_taken &&
         driver().cuMemAlloc_(&context->workspace, kCublasWorkspace) != CUDA_SUCCESS) {
       context->workspace = 0;
       return nullptr;
     }
   }
-  auto product = make_cublas_product(shape);
+  auto product = context->products->make(shape);
   return product == nullptr ? nullptr : new Gemm{std::move(product)};
 }
 
@@ -670,6 +674,9 @@ void convolve(Queue* queue, const Convolution* convolution, const void* x, const
 }
 
 const Collectives* collectives() { return nullptr; }
+std::string rank_sum_problem() { return {}; }
+void* allocate_shared(Context* context, size_t bytes) { return allocate(context, bytes); }
+uint64_t ticks_per_second() { return uint64_t{1000} * 1000 * 1000; }
 
 GraphRules graph_rules(const Context*) { return {.most = 64, .spare = 0, .tested = false, .off = {}}; }
 

@@ -14,7 +14,7 @@ namespace {
 // The library's functions that we call. A macro, since each has a different type.
 // clang-format off
 #define GABBRO_LIBRARY_FUNCTIONS(X) \
-  X(cublasLtCreate) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) \
+  X(cublasLtCreate) X(cublasLtDestroy) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) \
   X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute) \
   X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) \
   X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtMatmul) X(cublasLtGetVersion)
@@ -25,12 +25,11 @@ class Library {
 #define GABBRO_APPLY(function) decltype(&::function) function##_ = nullptr;
   GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
-  cublasLtHandle_t handle = nullptr;
 
   // Null: none that works.
   static const Library* get() {
     static const Library library;
-    return library.handle != nullptr ? &library : nullptr;
+    return library.has_all_ ? &library : nullptr;
   }
 
  private:
@@ -42,8 +41,10 @@ class Library {
   if (function##_ == nullptr) return;
     GABBRO_LIBRARY_FUNCTIONS(GABBRO_APPLY)
 #undef GABBRO_APPLY
-    if (cublasLtCreate_(&handle) != CUBLAS_STATUS_SUCCESS) handle = nullptr;
+    has_all_ = true;
   }
+
+  bool has_all_ = false;
 };
 
 cudaDataType_t type_of(DType dtype) {
@@ -66,7 +67,8 @@ cublasLtEpilogue_t epilogue_of(const GemmShape& shape) {
 // The library counts columns first: our row-major y is its yᵀ [rows, tokens] = wᵀᵀ·xᵀ.
 class PreparedProduct final : public CublasProduct {
  public:
-  PreparedProduct(const Library& library, const GemmShape& shape) : library_(library), shape_(shape) {}
+  PreparedProduct(const Library& library, cublasLtHandle_t handle, const GemmShape& shape)
+      : library_(library), handle_(handle), shape_(shape) {}
   ~PreparedProduct() override {
     for (cublasLtMatrixLayout_t layout : {w_, x_, y_}) {
       if (layout != nullptr) library_.cublasLtMatrixLayoutDestroy_(layout);
@@ -102,7 +104,7 @@ class PreparedProduct final : public CublasProduct {
     const bool described = !shape_.bias || describe(CUBLASLT_MATMUL_DESC_BIAS_POINTER, o.bias);
     const cublasStatus_t status =
         !described ? CUBLAS_STATUS_INVALID_VALUE
-                   : library_.cublasLtMatmul_(library_.handle, description_, &shape_.alpha, o.w, w_, o.x, x_, &beta,
+                   : library_.cublasLtMatmul_(handle_, description_, &shape_.alpha, o.w, w_, o.x, x_, &beta,
                                               o.addend == nullptr ? o.y : o.addend, y_, o.y, y_,
                                               aligned ? &aligned_ : &unaligned_, workspace, kCublasWorkspace,
                                               reinterpret_cast<cudaStream_t>(stream));
@@ -149,26 +151,45 @@ class PreparedProduct final : public CublasProduct {
     };
     cublasLtMatmulHeuristicResult_t result = {};
     int found = 0;
-    const bool chosen =
-        prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kCublasWorkspace) &&
-        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment) &&
-        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment) &&
-        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment) &&
-        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment) &&
-        library_.cublasLtMatmulAlgoGetHeuristic_(library_.handle, description_, w_, x_, y_, y_, preference, 1, &result,
-                                                 &found) == CUBLAS_STATUS_SUCCESS &&
-        found == 1 && result.state == CUBLAS_STATUS_SUCCESS;
+    const bool chosen = prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kCublasWorkspace) &&
+                        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment) &&
+                        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment) &&
+                        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment) &&
+                        prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment) &&
+                        library_.cublasLtMatmulAlgoGetHeuristic_(handle_, description_, w_, x_, y_, y_, preference, 1,
+                                                                 &result, &found) == CUBLAS_STATUS_SUCCESS &&
+                        found == 1 && result.state == CUBLAS_STATUS_SUCCESS;
     library_.cublasLtMatmulPreferenceDestroy_(preference);
     algorithm = result.algo;
     return chosen;
   }
 
   const Library& library_;
+  const cublasLtHandle_t handle_;
   GemmShape shape_;
   cublasLtMatmulDesc_t description_ = nullptr;
   cublasLtMatrixLayout_t w_ = nullptr, x_ = nullptr, y_ = nullptr;
   cublasLtMatmulAlgo_t aligned_ = {}, unaligned_ = {};
   mutable std::mutex mutex_;
+};
+
+class OpenedLibrary final : public CublasLibrary {
+ public:
+  OpenedLibrary(const Library& library, cublasLtHandle_t handle) : library_(library), handle_(handle) {}
+  ~OpenedLibrary() override { library_.cublasLtDestroy_(handle_); }
+  OpenedLibrary(const OpenedLibrary&) = delete;
+  OpenedLibrary& operator=(const OpenedLibrary&) = delete;
+
+  std::unique_ptr<CublasProduct> make(const GemmShape& shape) override {
+    if (shape.activation == Activation::kSilu) return nullptr;
+    auto product = std::make_unique<PreparedProduct>(library_, handle_, shape);
+    if (!product->prepare()) return nullptr;
+    return product;
+  }
+
+ private:
+  const Library& library_;
+  const cublasLtHandle_t handle_;
 };
 
 }  // namespace
@@ -178,12 +199,11 @@ std::string cublas_version() {
   return library == nullptr ? "" : version_text(library->cublasLtGetVersion_());
 }
 
-std::unique_ptr<CublasProduct> make_cublas_product(const GemmShape& shape) {
+std::unique_ptr<CublasLibrary> open_cublas() {
   const Library* library = Library::get();
-  if (library == nullptr || shape.activation == Activation::kSilu) return nullptr;
-  auto product = std::make_unique<PreparedProduct>(*library, shape);
-  if (!product->prepare()) return nullptr;
-  return product;
+  cublasLtHandle_t handle = nullptr;
+  if (library == nullptr || library->cublasLtCreate_(&handle) != CUBLAS_STATUS_SUCCESS) return nullptr;
+  return std::make_unique<OpenedLibrary>(*library, handle);
 }
 
 }  // namespace gabbro::gpu::api

@@ -25,7 +25,15 @@ inline constexpr size_t kCublasWorkspace = size_t{32} << 20;  // NVIDIA's advice
 // "13.0.2", as the library counts; empty: none that works.
 std::string cublas_version();
 
-// Null where there is no library, or it takes no such product. The device's context is current.
-std::unique_ptr<CublasProduct> make_cublas_product(const GemmShape& shape);
+// The library on one device: its handle belongs to the device's context, which is current in all calls.
+class CublasLibrary {
+ public:
+  virtual ~CublasLibrary() = default;
+  // Null where it takes no such product. Products do not outlive the library.
+  virtual std::unique_ptr<CublasProduct> make(const GemmShape& shape) = 0;
+};
+
+// Null without the library.
+std::unique_ptr<CublasLibrary> open_cublas();
 
 }  // namespace gabbro::gpu::api

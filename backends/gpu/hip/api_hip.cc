@@ -212,4 +212,11 @@ void convolve(Queue* queue, const Convolution* convolution, const void* x, const
 
 const Collectives* collectives() { return nullptr; }
 
+// Their test at loading has run on no AMD card yet.
+std::string rank_sum_problem() {
+  if (runtime().hipExtMallocWithFlags_ == nullptr) return "this HIP has no uncached memory";
+  const char* const wanted = std::getenv("GABBRO_DIRECT_SUMS");
+  return wanted != nullptr && std::string_view(wanted) == "1" ? "" : "GABBRO_DIRECT_SUMS=1 tries them on AMD cards";
+}
+
 }  // namespace gabbro::gpu::api

@@ -24,6 +24,18 @@ void* allocate(Context* context, size_t bytes) {
   return pointer;
 }
 
+// Uncached: a kernel that runs sees what others write meanwhile.
+void* allocate_shared(Context* context, size_t bytes) {
+  context->use();
+  void* pointer = nullptr;
+  const hipError_t result = runtime().hipExtMallocWithFlags_(&pointer, bytes, hipDeviceMallocUncached);
+  if (result == hipErrorOutOfMemory) return nullptr;
+  runtime().check(result, "allocating uncached memory");
+  return pointer;
+}
+
+uint64_t ticks_per_second() { return uint64_t{100} * 1000 * 1000; }
+
 void release(Context* context, void* pointer) {
   if (context->try_use()) static_cast<void>(runtime().hipFree_(pointer));
 }

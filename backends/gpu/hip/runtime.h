@@ -22,7 +22,8 @@ namespace gabbro::gpu::hip {
 // Functions that some runtimes lack; null there.
 #define GABBRO_LATER_FUNCTIONS(X) \
   X(hipDeviceGetAttribute) X(hipMemGetAllocationGranularity) X(hipMemAddressReserve) X(hipMemAddressFree) \
-  X(hipMemCreate) X(hipMemRelease) X(hipMemMap) X(hipMemUnmap) X(hipMemSetAccess)
+  X(hipMemCreate) X(hipMemRelease) X(hipMemMap) X(hipMemUnmap) X(hipMemSetAccess) \
+  X(hipExtMallocWithFlags)
 // clang-format on
 
 class Runtime {

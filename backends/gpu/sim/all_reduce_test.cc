@@ -25,12 +25,14 @@ struct Device {
       : flags(2 * kReduceBlocks * ranks * kFlagStep, first_number),
         partials(2 * ranks * kCapacity),
         sums(2 * kCapacity),
+        words(2 * ranks * kCapacity, u64{first_number} << 32),
         counters(kReduceBlocks, first_number) {}
 
-  ReduceInbox inbox() { return {flags.data(), partials.data(), sums.data()}; }
+  ReduceInbox inbox() { return {flags.data(), partials.data(), sums.data(), words.data()}; }
 
   std::vector<u32> flags;
   std::vector<float> partials, sums;
+  std::vector<u64> words;
   std::vector<u32> counters;
 };
 
@@ -118,24 +120,24 @@ void expect_sums(const Case& c, int rounds) {
 }
 
 TEST(AllReduceKernels, AddUpInTheOrderOfTheRanks) {
-  for (const char* const kernel : {"all_reduce_one_shot_f32", "all_reduce_two_shot_f32"}) {
+  for (const char* const kernel : {"all_reduce_one_shot_f32", "all_reduce_two_shot_f32", "all_reduce_words_f32"}) {
     for (const size_t ranks : {1, 2, 3, 4}) {
       for (const i64 count : {1, 7, 5003}) expect_sums<u32>({kernel, ranks, count, 2}, 2);
     }
   }
-  for (const char* const kernel : {"all_reduce_one_shot_f16", "all_reduce_two_shot_f16"})
+  for (const char* const kernel : {"all_reduce_one_shot_f16", "all_reduce_two_shot_f16", "all_reduce_words_f16"})
     expect_sums<u16>({kernel, 3, 1001, 3}, 2);
 }
 
 // Half of the rounds are after the number of 32 bits has wrapped around; a rank may be one round ahead of another.
 TEST(AllReduceKernels, GoOnAfterTheirCountersWrapAround) {
-  for (const char* const kernel : {"all_reduce_one_shot_f32", "all_reduce_two_shot_f32"})
+  for (const char* const kernel : {"all_reduce_one_shot_f32", "all_reduce_two_shot_f32", "all_reduce_words_f32"})
     expect_sums<u32>({kernel, 3, 300, 2, 0xffffffffU - 5}, 10);
 }
 
 // A rank that never comes ends the waits of the others, which name it.
 TEST(AllReduceKernels, AMissingRankIsNamed) {
-  for (const char* const name : {"all_reduce_one_shot_f32", "all_reduce_two_shot_f32"}) {
+  for (const char* const name : {"all_reduce_one_shot_f32", "all_reduce_two_shot_f32", "all_reduce_words_f32"}) {
     Device device(3, 0), other(3, 0), missing(3, 0);
     const ReduceInbox inboxes[] = {device.inbox(), other.inbox(), missing.inbox()};
     const std::vector<float> x(100, 1.0f);

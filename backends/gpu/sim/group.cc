@@ -1,5 +1,6 @@
 // Collectives of simulated devices: every rank waits for the others' sources, and for the others' reads before it
 // writes, with the events that a real one would need.
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -104,5 +105,14 @@ constexpr Collectives kCollectives = {make_group, destroy_group, all_reduce, all
 }  // namespace
 
 const Collectives* collectives() { return &kCollectives; }
+
+// Only for a test that asks for them: kernels that wait for each other take the host's processors, each a thread.
+std::string rank_sum_problem() {
+  if (sim::Scheduler::shared().is_deferred()) return "the simulator does all work in one thread, in a random order";
+  return std::getenv("GABBRO_SIM_RANK_SUMS") != nullptr ? "" : "the simulator adds up on the host";
+}
+
+void* allocate_shared(Context* context, size_t bytes) { return allocate(context, bytes); }
+uint64_t ticks_per_second() { return uint64_t{1000} * 1000 * 1000; }
 
 }  // namespace gabbro::gpu::api

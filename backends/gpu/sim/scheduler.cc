@@ -19,6 +19,11 @@ void Scheduler::set_seed(uint64_t seed) {
   deferred_ = seed != 0;
 }
 
+bool Scheduler::is_deferred() {
+  const std::lock_guard lock(mutex_);
+  return deferred_;
+}
+
 Scheduler::Stream Scheduler::add_stream() {
   const std::lock_guard lock(mutex_);
   return streams_.emplace(streams_.end());

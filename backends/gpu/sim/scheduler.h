@@ -30,6 +30,7 @@ class Scheduler {
 
   // Takes effect where no stream has work.
   void set_seed(uint64_t seed);
+  bool is_deferred();  // a seed that is not 0
 
   Stream add_stream();
   void remove_stream(Stream stream);  // does its work first

@@ -51,7 +51,22 @@ RankSums::RankSums(std::vector<std::shared_ptr<Device>> devices)
   const abi::Backend* const backend = devices_.front()->state().backend;
   const bool is_one_backend = std::ranges::all_of(
       devices_, [&](const std::shared_ptr<Device>& device) { return device->state().backend == backend; });
-  if (is_one_backend && backend->create_group != nullptr) group_.emplace(devices_);
+  if (!is_one_backend || backend->create_group == nullptr) {
+    through_host_ = "there are no collectives between them";
+    return;
+  }
+  try {
+    group_.emplace(devices_);
+  } catch (const DeviceLost&) {
+    throw;
+  } catch (const Error& error) {
+    through_host_ = error.what();
+  }
+}
+
+std::string RankSums::late_device() const {
+  const std::optional<size_t> rank = group_ ? group_->late_rank() : std::nullopt;
+  return rank ? devices_[*rank]->facts().id : "";
 }
 
 // Computed by the thread of `rank`.
@@ -80,6 +95,7 @@ std::vector<Tensor> RankSums::sum_on_host(size_t rank, std::span<const Tensor> p
 std::shared_ptr<llm::RankSum> RankSums::of(size_t rank) { return std::make_shared<OfRank>(*this, rank); }
 
 void RankSums::begin(const std::atomic<bool>* cancel) {
+  if (group_) group_->begin_rank_sums();
   const std::lock_guard lock(mutex_);
   cancel_ = cancel;
   watch_.begin();
@@ -95,9 +111,11 @@ void RankSums::give_up() {
     gives_up_ = true;
   }
   changed_.notify_all();
+  if (group_) group_->stop_rank_sums();
 }
 
 Tensor RankSums::sum(size_t rank, const Tensor& partial, std::span<const Tensor> needed) {
+  if (are_in_plans()) return rank_sum(partial, group_->rank_sums(), rank);
   std::vector<Tensor> values(needed.begin(), needed.end());
   values.push_back(partial);
   eval(values, cancel_);
@@ -126,8 +144,10 @@ Tensor RankSums::sum(size_t rank, const Tensor& partial, std::span<const Tensor>
   return std::exchange(results_[rank], Tensor());
 }
 
+// With sums in plans the device computes a whole step meanwhile, however long that is: its kernels notice a peer that is
+// late, and the watch a device that is behind the others.
 void RankSums::finish(size_t rank) {
-  watch_.waits_for_device(rank, rank);
+  if (!are_in_plans()) watch_.waits_for_device(rank, rank);
   devices_[rank]->state().compute_stream(*devices_[rank]).synchronize(cancel_);
   watch_.waits_for_others(rank);
 }

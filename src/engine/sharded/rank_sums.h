@@ -1,6 +1,7 @@
-// Sums over the devices of a tensor split: each device's thread computes its partial result and waits until all have
-// come so far; then the sum is enqueued on all devices. Devices without collectives, such as devices of several
-// backends, exchange through the host's memory: the bits are the same.
+// Sums over the devices of a tensor split. If the devices add up by themselves, the sum is a launch of each rank's
+// plan. Else each device's thread computes its partial result and waits until all have come so far; then the sum is
+// enqueued on all devices. Devices without collectives, such as devices of several backends, exchange through the
+// host's memory: the bits are the same.
 #pragma once
 
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "src/backend/group.h"
@@ -22,7 +24,12 @@ class RankSums {
   explicit RankSums(std::vector<std::shared_ptr<Device>> devices);
 
   size_t size() const { return devices_.size(); }
-  bool through_host() const { return !group_.has_value(); }
+  // The reason why sums go through the host's memory, in one line; empty: they do not.
+  const std::string& through_host() const { return through_host_; }
+  // Whether the sums are launches of the ranks' plans, which do not wait for the host.
+  bool are_in_plans() const { return group_ && group_->rank_sums() != 0; }
+  // The device whose share of a sum in a plan has not come; empty: none.
+  std::string late_device() const;
   // The sum as rank `rank` calls it. The object lives as long as this one.
   std::shared_ptr<llm::RankSum> of(size_t rank);
 
@@ -42,6 +49,7 @@ class RankSums {
 
   std::vector<std::shared_ptr<Device>> devices_;
   std::optional<Group> group_;
+  std::string through_host_;
   RankWatch watch_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/engine/cache/engine_cache.h"
+#include "src/engine/decode_step.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/sharded/rank_sums.h"
 #include "src/engine/step_tensors.h"
@@ -68,7 +69,8 @@ bool ShardedPass::looks_stuck(const std::atomic<bool>* cancel) {
   const auto now = std::chrono::steady_clock::now();
   if (cancel != nullptr && *cancel) stops_ = true;
   if (stuck_.empty()) {
-    const std::optional<std::string> device = loaded_.sums->watch().stuck();
+    const std::string late = loaded_.sums->late_device();
+    const std::optional<std::string> device = late.empty() ? loaded_.sums->watch().stuck() : late;
     if (!device) return false;
     stuck_ = *device;
     stopped_ = now;
@@ -78,41 +80,76 @@ bool ShardedPass::looks_stuck(const std::atomic<bool>* cancel) {
   return now - stopped_ > kReact;
 }
 
-Tensor ShardedPass::run(std::span<const llm::Step> parts, const std::atomic<bool>* cancel) try {
+// Each rank's thread does compute(rank), and then waits for its device.
+void ShardedPass::on_ranks(const std::function<void(size_t rank)>& compute, const std::atomic<bool>* cancel) {
   const auto lost = [&] { return DeviceLost(fmt::format("{}: the device does not answer", stuck_)); };
   if (!stuck_.empty()) throw lost();
-  RankSums& sums = *loaded_.sums;
   stops_ = false;
-  sums.begin(&stops_);
+  loaded_.sums->begin(&stops_);
   // Threads that are left alone still have these.
-  const auto steps = std::make_shared<const std::vector<llm::Step>>(hand_out(parts.front(), cancel));
-  const auto logits = std::make_shared<std::vector<Tensor>>(ranks());
-  const auto compute = [this, steps, logits](size_t rank) {
-    const ModelRank& one = loaded_.ranks[rank];
-    const nn::KvCache& cache = cache_.of_rank(rank);
-    const llm::Step& step = (*steps)[rank];
-    Tensor x = one.model->embed(step);
-    for (int64_t i = 0; i < one.model->shape().layers; ++i) x = one.model->layer(i, x, step, cache);
-    if (x.shape()[0] > 0) x = one.model->head(x);
-    evaluate_(std::span(&x, 1), &stops_);
-    (*logits)[rank] = x;
-    loaded_.sums->finish(rank);
+  const auto work = [compute, sums = loaded_.sums](size_t rank) {
+    compute(rank);
+    sums->finish(rank);
   };
   bool all_ended = false;
   try {
-    all_ended = threads_.run({.run = compute,
+    all_ended = threads_.run({.run = work,
                               .give_up = [sums = loaded_.sums] { sums->give_up(); },
                               .leaves = [this, cancel] { return looks_stuck(cancel); }});
   } catch (const Error&) {
     if (stuck_.empty()) throw;
   }
-  if (!all_ended) throw lost();
+  if (all_ended && stuck_.empty()) stuck_ = loaded_.sums->late_device();
+  if (!all_ended || !stuck_.empty()) throw lost();
+}
+
+Tensor ShardedPass::run(std::span<const llm::Step> parts, const std::atomic<bool>* cancel) try {
+  const auto steps = std::make_shared<const std::vector<llm::Step>>(hand_out(parts.front(), cancel));
+  const auto logits = std::make_shared<std::vector<Tensor>>(ranks());
+  on_ranks(
+      [this, steps, logits](size_t rank) {
+        Tensor x = forward(rank, (*steps)[rank]);
+        evaluate_(std::span(&x, 1), &stops_);
+        (*logits)[rank] = x;
+      },
+      cancel);
   for (size_t rank = 1; rank < ranks(); ++rank) out_[rank - 1]->used(slots_[rank - 1]);
   return gathered(*logits, cancel);
 } catch (...) {
   if (stuck_.empty()) abandon();  // else the device would be waited for
   throw;
 }
+
+// The hidden states of a rank, or its part of the logits where some are wanted.
+Tensor ShardedPass::forward(size_t rank, const llm::Step& step) const {
+  const llm::LanguageModel& model = *loaded_.ranks[rank].model;
+  Tensor x = model.embed(step);
+  for (int64_t i = 0; i < model.shape().layers; ++i) x = model.layer(i, x, step, cache_.of_rank(rank));
+  return x.shape()[0] > 0 ? model.head(x) : x;
+}
+
+bool ShardedPass::decodes() const { return loaded_.sums->are_in_plans(); }
+
+// A plan for each rank, and none that waits for the host.
+std::vector<Tensor> ShardedPass::decode(DecodeStep& step, DecodeResult /*result*/,
+                                        const std::atomic<bool>* cancel) try {
+  step.run_ranks.resize(ranks());
+  const auto logits = std::make_shared<std::vector<Tensor>>(ranks());
+  on_ranks(
+      [this, logits, &step](size_t rank) {
+        std::optional<Compiled>& plan = step.run_ranks[rank];
+        if (!plan) plan.emplace([&] { return std::vector{forward(rank, step.inputs(place_of_rank(rank)))}; });
+        (*logits)[rank] = (*plan)(&stops_).front();
+      },
+      cancel);
+  return {gathered(*logits, cancel)};
+} catch (...) {
+  if (stuck_.empty()) abandon();
+  throw;
+}
+
+// The place of its inputs in a DecodeStep, whose last device is rank 0's: LoadedModel::step_devices().
+size_t ShardedPass::place_of_rank(size_t rank) const { return (rank + ranks() - 1) % ranks(); }
 
 void ShardedPass::abandon() {
   for (const auto* const handoffs : {&out_, &back_}) {
@@ -121,9 +158,9 @@ void ShardedPass::abandon() {
 }
 
 void ShardedPass::start(ModelFacts& facts) {
-  if (loaded_.sums->through_host()) {
+  if (const std::string& reason = loaded_.sums->through_host(); !reason.empty()) {
     facts.device_note += facts.device_note.empty() ? "" : "; ";
-    facts.device_note += "sums over the devices go through the host's memory: there are no collectives between them";
+    facts.device_note += "sums over the devices go through the host's memory: " + reason;
   }
   for (const auto* const handoffs : {&out_, &back_}) {
     for (const std::unique_ptr<Handoff>& handoff : *handoffs) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,12 +21,17 @@ class ShardedPass final : public ModelPass {
   ShardedPass(const LoadedModel& loaded, const EngineCache& cache, Evaluate evaluate);
 
   Tensor run(std::span<const llm::Step> parts, const std::atomic<bool>* cancel) override;
+  bool decodes() const override;
+  std::vector<Tensor> decode(DecodeStep& step, DecodeResult result, const std::atomic<bool>* cancel) override;
   std::unique_ptr<ModelPass> traced(const LayerTrace& trace) const override;
   // Tests how the devices reach each other, and notes who does not.
   void start(ModelFacts& facts) override;
 
  private:
   size_t ranks() const { return loaded_.ranks.size(); }
+  size_t place_of_rank(size_t rank) const;
+  Tensor forward(size_t rank, const llm::Step& step) const;
+  void on_ranks(const std::function<void(size_t rank)>& compute, const std::atomic<bool>* cancel);
   std::vector<llm::Step> hand_out(const llm::Step& step, const std::atomic<bool>* cancel);
   Tensor gathered(std::vector<Tensor> logits, const std::atomic<bool>* cancel);
   void abandon();
