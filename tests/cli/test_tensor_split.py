@@ -40,10 +40,11 @@ class TensorSplit(TestCase):
         in_plans = {"GABBRO_SIM_RANK_SUMS": "1"}
         one = self.answer(TINY_F16, *ONE)
         self.assertEqual(self.answer(TINY_F16, *TWO, environment=in_plans)["token_ids"], one["token_ids"])
+        # Both devices hang, so that neither is late for the other.
         environment = {**SIM, **in_plans, "GABBRO_WORKER": "on", "GABBRO_SIM_FAIL": "hang:600", "GABBRO_SIM_HANG": "60"}
         result = gabbro("run", TINY_F16, PROMPT, *COMMON, "-n", "100", *TWO, environment=environment)
         self.assertIn(result.code, (1, 3), result)
-        self.assertRegex(result.err, rb"error: .*sim:[01]: the device does not answer")
+        self.assertRegex(result.err, rb"error: .*(sim:[01]: the device does not answer|the device hangs)")
 
     def test_quantized_caches(self):
         for kv_type in ("q8_0", "q4_0"):

@@ -16,14 +16,14 @@ namespace gabbro::gpu {
 
 class DirectSums {
  public:
-  // Tests sums on the devices' compute streams, which have nothing to do. Null where there are none; `problem` says
+  // Tests sums on the devices' compute streams, which have nothing to do. Null: there are none, and `problem` says
   // why, in one line.
   static std::unique_ptr<DirectSums> make(std::span<GpuDevice* const> devices, std::string& problem);
   ~DirectSums();  // the streams are done
   DirectSums(const DirectSums&) = delete;
   DirectSums& operator=(const DirectSums&) = delete;
 
-  // By its number, which no other one of this process has had; null: it is gone.
+  // The sums with this number, which no others of this process have had; null: they are gone.
   static const DirectSums* find(int64_t id);
   int64_t id() const { return id_; }
 
