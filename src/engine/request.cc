@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "src/base/error.h"
 #include "src/base/seconds_since.h"
+#include "src/engine/control_codes.h"
 #include "src/engine/sampling/scores.h"
 #include "src/text/grammar/matcher.h"
 #include "src/text/stop_matcher.h"
@@ -17,41 +19,6 @@ namespace gabbro {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// A control token in the stream that is searched for stop texts: a byte that UTF-8 does not have, then four that no
-// text begins with. Vocabularies have at most 2^24 tokens.
-constexpr char kControlMark = '\xFF';
-constexpr size_t kControlCodeSize = 5;
-
-std::string control_code(int32_t token) {
-  std::string code(1, kControlMark);
-  for (int shift = 18; shift >= 0; shift -= 6) code += static_cast<char>(0x80 | (token >> shift & 0x3F));
-  return code;
-}
-
-std::string without_control_codes(std::string text) {
-  for (size_t at = text.find(kControlMark); at != text.npos; at = text.find(kControlMark, at))
-    text.erase(at, kControlCodeSize);
-  return text;
-}
-
-// The stop texts, and again those that name control tokens, with codes for these: models write them as tokens or, more
-// rarely, as text.
-std::vector<std::string> with_control_codes(std::vector<std::string> stops, const text::Tokenizer& tokenizer) {
-  const size_t count = stops.size();
-  for (size_t i = 0; i < count; ++i) {
-    std::string coded;
-    for (const text::Fragment& fragment : tokenizer.split_special(stops[i])) {
-      if (fragment.token == text::kNoToken) {
-        coded += fragment.text;
-      } else {
-        coded += tokenizer.is_control(fragment.token) ? control_code(fragment.token) : tokenizer.piece(fragment.token);
-      }
-    }
-    if (coded.find(kControlMark) != coded.npos) stops.push_back(std::move(coded));
-  }
-  return stops;
-}
 
 void check_prompt(std::span<const int32_t> prompt, const ModelFacts& facts) {
   if (prompt.empty()) throw bad_input("the prompt is empty");
@@ -84,8 +51,14 @@ class Request::Text {
 
   Text(const text::Tokenizer& tokenizer, const GenerateOptions& options,
        const std::function<void(std::string_view)>& on_text)
-      : tokenizer_(tokenizer), characters_(tokenizer, {.continues = true}), on_text_(on_text) {
-    const std::vector<std::string> stops = with_control_codes(options.stop, tokenizer);
+      : tokenizer_(tokenizer),
+        characters_(tokenizer, {.continues = true}),
+        on_text_(on_text),
+        named_stops_(options.stop) {
+    const std::vector<std::string> stops = with_control_codes(options.stop, tokenizer, origins_);
+    for (const std::string& name : options.shown_controls) {
+      if (const int32_t token = tokenizer.find(name); token != text::kNoToken) shown_controls_.insert(token);
+    }
     has_control_stops_ = stops.size() > options.stop.size();
     stops_.emplace(stops);
   }
@@ -95,18 +68,20 @@ class Request::Text {
   bool add(int32_t token, bool may_stop, const TokenScore* score) {
     const size_t begin = decoded_;
     const bool is_control = token < tokenizer_.size() && tokenizer_.is_control(token);
-    std::string text;
+    std::string text, shown;
     // The output head may have more rows than the vocabulary has tokens, to reach a round number: ids past it have no
     // text.
     if (token < tokenizer_.size() && !is_control) text = decoded(characters_.push(token));
+    if (shown_controls_.contains(token)) shown = decoded(characters_.flush() + std::string(tokenizer_.piece(token)));
     if (score != nullptr) waiting_.push_back({*score, begin, decoded_});
     if (!may_stop) {
-      pass(stops_->flush() + text);
+      pass(stops_->flush() + text + shown);
     } else if (is_control && has_control_stops_) {
       pass(stops_->push(decoded(characters_.flush())));
       pass(stops_->push(control_code(token)));
+      if (!stops_->stopped()) pass(stops_->push(shown));
     } else {
-      pass(stops_->push(text));
+      pass(stops_->push(text + shown));
     }
     return !stops_->stopped();
   }
@@ -119,6 +94,11 @@ class Request::Text {
     std::erase_if(waiting_, [&](const Scored& one) { return stops_->stopped() && one.begin >= end && one.end > end; });
     release(waiting_.size());
     return std::move(text_);
+  }
+
+  // The stop text that was completed; "": none.
+  std::string stop_text() const {
+    return stops_->stopped() ? named_stops_[origins_[static_cast<size_t>(stops_->match())]] : std::string();
   }
 
   void listen_to_scores(OnScores on_scores) { on_scores_ = std::move(on_scores); }
@@ -159,6 +139,9 @@ class Request::Text {
   std::optional<text::StopMatcher> stops_;
   bool has_control_stops_ = false;  // control tokens are searched for, though they are never shown
   const std::function<void(std::string_view)>& on_text_;
+  const std::vector<std::string> named_stops_;
+  std::vector<size_t> origins_;  // in named_stops_, of the matcher's stop texts
+  std::set<int32_t> shown_controls_;
   std::string text_;
   size_t decoded_ = 0;           // bytes that came out of characters_
   std::vector<Scored> waiting_;  // tokens whose text is not certain yet
@@ -384,6 +367,7 @@ GenerateResult Request::take() {
   State& s = *state_;
   (s.held < s.prompt_tokens ? s.result.prefill_seconds : s.result.decode_seconds) = seconds_since(s.start);
   s.result.text = s.output.finish();
+  s.result.stop_text = s.output.stop_text();
   s.result.scores = s.output.take_scores();
   s.result.token_ids.assign(s.text.begin() + std::ssize(prompt()), s.text.end());
   return std::move(s.result);

@@ -79,9 +79,26 @@ TEST(Generate, AStopTextMaySpanTokensAndIsNotPartOfTheResult) {
   std::string streamed;
   const GenerateResult result = generate(session, kPrompt, options, [&](std::string_view part) { streamed += part; });
   EXPECT_EQ(result.stop_reason, StopReason::kStopText);
+  EXPECT_EQ(result.stop_text, stop);
   EXPECT_EQ(result.text, before.substr(0, before.size() - 1));
   EXPECT_EQ(streamed, result.text);
   EXPECT_EQ(result.token_ids.size(), 5U);
+}
+
+TEST(Generate, ControlTokensAreShownByName) {
+  const auto shared = engine();
+  Session session(shared);
+  GenerateOptions options = greedy(3);
+  options.sampler.logit_bias = {{1, 1000.0f}};
+  ASSERT_TRUE(shared->tokenizer().is_control(1));
+  EXPECT_EQ(generate(session, kPrompt, options).text, "");
+  const std::string name(shared->tokenizer().piece(1));
+  options.shown_controls = {"not in the vocabulary", name};
+  EXPECT_EQ(generate(session, kPrompt, options).text, name + name + name);
+  options.stop = {name};
+  const GenerateResult result = generate(session, kPrompt, options);
+  EXPECT_EQ(result.text, "");
+  EXPECT_EQ(result.stop_text, name);
 }
 
 TEST(Generate, EndsWithTheTokenThatEndsTexts) {

@@ -24,8 +24,9 @@ struct GenerateOptions {
   int min_tokens = 0;               // before these neither end-of-generation tokens nor stop texts end it
   std::vector<std::string> stop{};  // texts, or names of control tokens, that end the generation; not in the result
   SamplerOptions sampler{};
-  OutputFormat format{};               // the text obeys it, and ends once nothing can follow
-  bool ignore_end = false;             // for benchmarks: end-of-generation tokens do not stop
+  std::vector<std::string> shown_controls{};  // names of control tokens that the text spells out; others are left out
+  OutputFormat format{};                      // the text obeys it, and ends once nothing can follow
+  bool ignore_end = false;                    // for benchmarks: end-of-generation tokens do not stop
   bool scores_prompt = false;          // with sampler.top_logprobs; computes the whole prompt, without what is cached
   std::shared_ptr<Drafter> drafter{};  // null: one token a pass
 };
@@ -44,6 +45,7 @@ struct GenerateResult {
   double prefill_seconds = 0;
   double decode_seconds = 0;
   StopReason stop_reason = StopReason::kEndOfGeneration;
+  std::string stop_text{};                  // of GenerateOptions::stop, that ended it; else empty
   std::vector<TokenScore> scores{};         // of the text's tokens, where the sampler gives scores
   std::vector<TokenScore> prompt_scores{};  // of the prompt's tokens from the second on, where they are wanted
 };

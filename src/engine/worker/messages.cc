@@ -52,7 +52,7 @@ void fields(auto& archive, Is<SamplerOptions> auto& o) {
 }
 void fields(auto& archive, Is<TokenScore> auto& score) { archive(score.token, score.logprob, score.top); }
 void fields(auto& archive, Is<GenerateOptions> auto& o) {
-  archive(o.max_tokens, o.min_tokens, o.stop, o.sampler, o.ignore_end, o.scores_prompt);
+  archive(o.max_tokens, o.min_tokens, o.stop, o.shown_controls, o.sampler, o.ignore_end, o.scores_prompt);
   archive.choice(o.format.kind, OutputFormat::Kind::kToolCalls);
   archive(o.format.source, o.format.after);
 }
@@ -64,7 +64,7 @@ void fields(auto& archive, Is<GenerateResult> auto& r) {
   archive(r.text, r.token_ids, r.prompt_tokens, r.cached_tokens, r.passes, r.drafted_tokens, r.accepted_tokens,
           r.prefill_seconds, r.decode_seconds);
   archive.choice(r.stop_reason, StopReason::kCanceled);
-  archive(r.scores, r.prompt_scores);
+  archive(r.stop_text, r.scores, r.prompt_scores);
 }
 
 void fields(auto& archive, Is<StreamingFacts> auto& f) {

@@ -24,7 +24,8 @@ EngineSpec a_spec() {
 
 GenerationRequest a_request() {
   GenerationRequest request{.prompt = {1, -1, 1 << 30}};
-  request.options = {.max_tokens = 7, .stop = {"a", std::string("\0b", 2)}, .ignore_end = true};
+  request.options = {
+      .max_tokens = 7, .stop = {"a", std::string("\0b", 2)}, .shown_controls = {"[X]"}, .ignore_end = true};
   request.tree = "key";
   request.options.format = {.kind = OutputFormat::Kind::kRegex, .source = "a+", .after = "b"};
   request.options.min_tokens = 2;
@@ -47,6 +48,7 @@ std::vector<Message> all_messages() {
   facts.device_memory = uint64_t{1} << 40;
   GenerateResult result{.text = "hi", .token_ids = {4, 5}};
   result.stop_reason = StopReason::kCanceled;
+  result.stop_text = "a";
   result.decode_seconds = 0.5;
   result.scores = {{.token = 4, .logprob = -0.5, .top = {}}};
   StreamingWork work;
