@@ -15,9 +15,9 @@ struct OutputFormat {
     kRegex,             // the whole text matches the regular expression in `source`
     kGrammar,           // GBNF with a rule `root`, in `source`
     kChoice,            // one of the strings of the JSON list in `source`
-    // Calls of tools. `source`: {"format": "hermes" or "llama3", "tools": [{"name", "parameters", "strict"}],
-    // "required": false (text, and calls that it may contain) or true (only calls), "parallel": true (several) or
-    // false}.
+    // Calls of tools. `source`: {"format": "hermes", "llama3", or another form of tool_rules.cc, "tools": [{"name",
+    // "parameters", "strict"}], "required": true (only calls) or, for these two, false (text, and calls that it may
+    // contain), "parallel": true (several) or false}.
     kToolCalls,
   };
   Kind kind = Kind::kText;

@@ -185,15 +185,22 @@ std::string Answer::write_calls(size_t choice, const std::vector<text::ToolCallP
   using Kind = text::ToolCallPiece::Kind;
   std::vector<ToolCall>& calls = parts_[choice].choice.calls;
   std::string out;
+  const bool is_single = request_.calls.is_single;
   for (const text::ToolCallPiece& piece : pieces) {
+    if (is_single && piece.kind != Kind::kText && !calls.empty() && calls.back().is_complete) continue;
     if (piece.kind == Kind::kText) {
       out += write_text(choice, {.text = piece.text}, is_last && &piece == &pieces.back());
       continue;
     }
-    if (piece.kind == Kind::kCall) calls.push_back({.id = random_id("call_"), .name = piece.text});
+    if (piece.kind == Kind::kCall) {
+      calls.push_back({.id = random_id(request_.writer->call_prefix()),
+                       .name = piece.text,
+                       .text_before = parts_[choice].choice.text.size()});
+    }
     if (piece.kind == Kind::kArguments) calls.back().arguments += piece.text;
     if (piece.kind == Kind::kEnd) {
       calls.back().is_complete = true;
+      if (request_.streams) out += request_.writer->call_ended(choice, calls.size() - 1, calls.back());
     } else if (request_.streams) {
       const bool is_name = piece.kind == Kind::kCall;
       out += request_.writer->call(choice, calls.size() - 1, calls.back(), is_name ? std::string_view() : piece.text);
@@ -247,7 +254,7 @@ void Answer::fail(const ApiError& error, std::string out) {
     exchange_->write(out + request_.writer->failed(error));
     exchange_->end();
   } else {
-    exchange_->respond(error_response(error, dialect_of(exchange_->request().path)));
+    exchange_->respond(error_response(error, exchange_->request()));
   }
   close();
 }

@@ -20,6 +20,7 @@ namespace gabbro::server {
 // A call of a tool.
 struct ToolCall {
   std::string id, name, arguments{};
+  size_t text_before = 0;  // bytes of the choice's text that come before it
   bool is_complete = false;
 };
 
@@ -53,6 +54,12 @@ class AnswerWriter {
     static_cast<void>(choice), static_cast<void>(index), static_cast<void>(call), static_cast<void>(arguments);
     return {};
   }
+  // The call `index` is complete.
+  virtual std::string call_ended(size_t choice, size_t index, const ToolCall& call) {
+    static_cast<void>(choice), static_cast<void>(index), static_cast<void>(call);
+    return {};
+  }
+  virtual const char* call_prefix() const { return "call_"; }  // of the ids of calls
   virtual std::string finished(size_t choice, const Choice& result, std::span<const TokenScore> scores) = 0;
   virtual std::string end(const std::vector<Choice>& choices, const AnswerTotals& totals) = 0;
   virtual std::string failed(const ApiError& error) = 0;
@@ -66,7 +73,7 @@ struct AnswerRequest {
   std::vector<GenerationRequest> requests;  // one for each choice
   size_t choices_per_prompt = 1;
   bool streams = false;
-  ThoughtSplitter::Mode thoughts = ThoughtSplitter::Mode::kOff;
+  ThoughtReading thoughts{};
   CallReading calls{};
   std::unique_ptr<AnswerWriter> writer;
   double load_seconds = 0;
@@ -107,7 +114,8 @@ class Answer final : public std::enable_shared_from_this<Answer> {
     std::optional<Error> error{};
   };
   struct Part {
-    Part(ThoughtSplitter::Mode mode, const CallReading& calls) : splitter(mode), parser(calls.format, calls.names) {}
+    Part(const ThoughtReading& thoughts, const CallReading& calls)
+        : splitter(thoughts.mode, thoughts.form), parser(calls.format, calls.tools) {}
     ThoughtSplitter splitter;
     text::ToolCallParser parser;  // of what is not a thought
     Choice choice{};

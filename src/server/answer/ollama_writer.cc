@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "src/server/answer/prompt.h"
 #include "src/server/answer/score_json.h"
 #include "src/server/service.h"
 
@@ -20,6 +21,15 @@ class OllamaWriter final : public AnswerWriter {
     Json line = head();
     piece.is_thought ? add_text(line, "", piece.text) : add_text(line, piece.text, "");
     add_scores(line, scores);
+    line["done"] = false;
+    return json_line(line);
+  }
+
+  // A call comes whole in one line.
+  std::string call_ended(size_t, size_t index, const ToolCall& call) override {
+    Json line = head();
+    add_text(line, "", "");
+    line["message"]["tool_calls"].push_back(call_json(index, call));
     line["done"] = false;
     return json_line(line);
   }
@@ -46,6 +56,10 @@ class OllamaWriter final : public AnswerWriter {
   Json whole(const std::vector<Choice>& choices, const AnswerTotals& totals) override {
     Json answer = head();
     add_text(answer, choices.front().text, choices.front().thought);
+    const std::vector<ToolCall>& calls = choices.front().calls;
+    for (size_t i = 0; i < calls.size(); ++i) {
+      if (calls[i].is_complete) answer["message"]["tool_calls"].push_back(call_json(i, calls[i]));
+    }
     add_scores(answer, choices.front().result.scores);
     add_end(answer, choices.front(), totals);
     return answer;
@@ -53,6 +67,11 @@ class OllamaWriter final : public AnswerWriter {
 
  private:
   Json head() const { return {{"model", form_.model}, {"created_at", rfc3339_now()}}; }
+
+  static Json call_json(size_t index, const ToolCall& call) {
+    return {{"id", call.id},
+            {"function", {{"index", index}, {"name", call.name}, {"arguments", arguments_object(call.arguments)}}}};
+  }
 
   void add_text(Json& line, std::string_view text, std::string_view thought) const {
     Json& target = form_.is_chat ? line["message"] : line;
@@ -67,7 +86,8 @@ class OllamaWriter final : public AnswerWriter {
 
   void add_end(Json& line, const Choice& choice, const AnswerTotals& totals) const {
     line["done"] = true;
-    line["done_reason"] = choice.finish_reason();
+    const std::string_view reason = choice.finish_reason();
+    line["done_reason"] = reason == "tool_calls" ? "stop" : reason;
     if (!form_.is_chat) {
       line["context"] = form_.prompt;
       for (const int32_t token : choice.result.token_ids) line["context"].push_back(token);

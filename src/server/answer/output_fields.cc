@@ -9,8 +9,6 @@ namespace {
 
 using Kind = OutputFormat::Kind;
 
-constexpr const char* kEndOfThoughts = "</think>";
-
 // A format, and the field that asks for it.
 struct AskedFormat {
   std::string field;
@@ -113,12 +111,56 @@ OutputFormat read_ollama_format(Fields& fields, const LoadedModel& model) {
   return compiled({{"format", schema_format(fields, "format", *format)}}, model);
 }
 
-ThoughtSplitter::Mode apply_output_format(OutputFormat format, bool thoughts_open, GenerateOptions& options) {
+OutputFormat read_anthropic_format(Fields& fields, const LoadedModel& model) {
+  std::vector<AskedFormat> asked;
+  const auto read = [&](std::optional<Fields> format, const std::string& field) {
+    if (!format) return;
+    if (const std::string type = format->required_text("type"); type != "json_schema")
+      throw unsupported(field, fmt::format("the type \"{}\" is not supported", type));
+    const Json* const schema = format->find("schema");
+    if (schema == nullptr) format->refuse("schema", "is required");
+    asked.push_back({field, schema_format(*format, "schema", *schema)});
+  };
+  if (auto output = fields.object("output_config")) read(output->object("format"), "output_config.format");
+  read(fields.object("output_format"), "output_format");
+  return compiled(std::move(asked), model);
+}
+
+OutputFormat read_responses_format(Fields& fields, const LoadedModel& model) {
+  std::optional<Fields> text = fields.object("text");
+  if (!text) return {};
+  text->text("verbosity");
+  std::optional<Fields> format = text->object("format");
+  if (!format) return {};
+  const std::string type = format->text("type").value_or("text");
+  if (type == "text") return {};
+  if (type == "json_object") return compiled({{"text.format", {.kind = Kind::kJsonObject}}}, model);
+  if (type != "json_schema") throw unsupported("text.format", fmt::format("the type \"{}\" is not supported", type));
+  const Json* const schema = format->find("schema");
+  if (schema == nullptr) format->refuse("schema", "is required");
+  const bool strict = format->boolean_or("strict", false);
+  return compiled({{"text.format", schema_format(*format, "schema", *schema, strict)}}, model);
+}
+
+ThoughtReading apply_output_format(OutputFormat format, const ChatPromptTokens& prompt, text::ToolCallFormat calls,
+                                   GenerateOptions& options) {
   options.format = std::move(format);
-  if (thoughts_open && !options.format.is_text()) options.format.after = kEndOfThoughts;
-  if (thoughts_open) return ThoughtSplitter::Mode::kOpen;
+  options.shown_controls = text::tool_call_controls(calls);
+  const ThoughtForm& form = prompt.thoughts;
+  for (const std::string_view tag : {form.open, form.close}) {
+    const size_t end = tag.find('>');  // "<|channel>thought" is a token and a word
+    options.shown_controls.emplace_back(tag.substr(0, end == tag.npos ? end : end + 1));
+  }
+  if (form.is_harmony) {
+    // The form begins with the answer's channel.
+    if (!options.format.is_text() && options.format.kind != Kind::kToolCalls)
+      options.format.after = "<|channel|>final<|message|>";
+    return {.mode = ThoughtSplitter::Mode::kDetect, .form = form};
+  }
+  if (prompt.thoughts_open && !options.format.is_text()) options.format.after = form.close;
+  if (prompt.thoughts_open) return {.mode = ThoughtSplitter::Mode::kOpen, .form = form};
   const bool may_think = options.format.is_text() || options.format.kind == Kind::kToolCalls;
-  return may_think ? ThoughtSplitter::Mode::kDetect : ThoughtSplitter::Mode::kOff;
+  return {.mode = may_think ? ThoughtSplitter::Mode::kDetect : ThoughtSplitter::Mode::kOff, .form = form};
 }
 
 }  // namespace gabbro::server

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "src/engine/model_text.h"
-#include "src/server/answer/thoughts.h"
 #include "src/text/chat/chat_prompt.h"
 #include "src/text/chat/tool_calls.h"
 #include "src/text/tokenizer.h"
@@ -12,23 +14,6 @@ namespace gabbro::server {
 namespace {
 
 constexpr size_t kMostMessages = 10'000, kMostParts = 1'000, kMostVariables = 64;
-
-std::string text_of_parts(const Json& parts, const std::string& path) {
-  std::string text;
-  if (parts.size() > kMostParts) throw invalid_field(path, fmt::format("has more than {} parts", kMostParts));
-  for (size_t i = 0; i < parts.size(); ++i) {
-    Fields part(parts[i], fmt::format("{}[{}]", path, i));
-    const std::string type = part.text("type").value_or("text");
-    if (type == "refusal") {
-      text += part.required_text("refusal");
-    } else if (type == "text" || type == "input_text" || type == "output_text") {
-      text += part.required_text("text");
-    } else {
-      throw unsupported(part.path_of("type"), fmt::format("parts of the type '{}' are not supported", type));
-    }
-  }
-  return text;
-}
 
 Json read_message(const Json& given, const std::string& path) {
   Fields fields(given, path);
@@ -72,16 +57,63 @@ void prepare_calls(Json& messages) {
     for (Json& call : *calls) {
       if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
       Json& arguments = call["function"]["arguments"];
-      if (arguments.is_object()) continue;
-      const std::string text = arguments.is_string() ? arguments.get<std::string>() : "";
-      Json parsed = Json::parse(text, nullptr, false);
-      if (!parsed.is_object()) parsed = text.empty() ? Json::object() : Json({{"arguments", text}});
-      arguments = std::move(parsed);
+      if (!arguments.is_object())
+        arguments = arguments_object(arguments.is_string() ? arguments.get<std::string>() : std::string());
     }
   }
 }
 
+// Templates of Mistral's models take ids of nine letters and digits only. Others become nine that are theirs alone.
+std::string short_id(const std::string& id) {
+  constexpr size_t kLength = 9;
+  const bool is_short = id.size() == kLength && std::ranges::all_of(id, [](char c) {
+                          return std::isalnum(static_cast<unsigned char>(c)) != 0;
+                        });
+  if (is_short) return id;
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  uint64_t hash = 14695981039346656037u;  // FNV-1a
+  for (const char c : id) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  std::string made;
+  for (size_t i = 0; i < kLength; ++i, hash /= kDigits.size()) made += kDigits[hash % kDigits.size()];
+  return made;
+}
+
+void shorten_ids(Json& messages) {
+  const auto shorten = [](Json& object, const char* name) {
+    if (object.is_object() && object.contains(name) && object[name].is_string())
+      object[name] = short_id(object[name].get<std::string>());
+  };
+  for (Json& message : messages) {
+    shorten(message, "tool_call_id");
+    if (!message.contains("tool_calls")) continue;
+    for (Json& call : message["tool_calls"]) shorten(call, "id");
+  }
+}
+
 }  // namespace
+
+std::string text_of_parts(const Json& parts, const std::string& path) {
+  std::string text;
+  if (parts.size() > kMostParts) throw invalid_field(path, fmt::format("has more than {} parts", kMostParts));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Fields part(parts[i], fmt::format("{}[{}]", path, i));
+    const std::string type = part.text("type").value_or("text");
+    if (type == "refusal") {
+      text += part.required_text("refusal");
+    } else if (type == "text" || type == "input_text" || type == "output_text") {
+      text += part.required_text("text");
+    } else {
+      throw unsupported(part.path_of("type"), fmt::format("parts of the type '{}' are not supported", type));
+    }
+  }
+  return text;
+}
+
+Json arguments_object(const std::string& text) {
+  Json parsed = Json::parse(text, nullptr, false);
+  if (parsed.is_object()) return parsed;
+  return text.empty() ? Json::object() : Json({{"arguments", text}});
+}
 
 Json read_messages(Fields& fields) {
   const Json* const given = fields.array("messages", kMostMessages);
@@ -132,7 +164,8 @@ Json read_template_variables(Fields& fields) {
   return variables;
 }
 
-ChatPromptTokens render_chat(const LoadedModel& model, const Json& messages, const Json& variables, const Json& tools) {
+ChatPromptTokens render_chat(const LoadedModel& model, const Json& messages, const Json& variables, const Json& tools,
+                             const std::string& prefill) {
   const text::ChatTemplate* const used = model.generator->chat_template(!tools.is_null());
   const text::Tokenizer& tokenizer = model.generator->tokenizer();
   if (used == nullptr)
@@ -144,12 +177,21 @@ ChatPromptTokens render_chat(const LoadedModel& model, const Json& messages, con
   Json all = template_variables(tokenizer);
   for (const auto& [name, value] : variables.items()) all[name] = value;
   Json shown = messages;
-  if (text::tool_call_format(used->source()) != text::ToolCallFormat::kNone) prepare_calls(shown);
-  const text::ChatPrompt prompt = text::render_prompt(*used, shown, tools, true, all);
+  const text::ToolCallFormat format = text::tool_call_format(used->source());
+  if (format != text::ToolCallFormat::kNone) prepare_calls(shown);
+  if (format == text::ToolCallFormat::kMistral || format == text::ToolCallFormat::kMistralList) shorten_ids(shown);
+  text::ChatPrompt prompt = text::render_prompt(*used, shown, tools, true, all);
   text::require_user_text(prompt, shown);
+  const ThoughtForm thoughts = thought_form(used->source());
+  if (!prefill.empty()) {
+    if (ends_with_open_thought(prompt.text.bytes(), thoughts))
+      prompt.text.append(fmt::format("\n{}\n\n", thoughts.close));
+    prompt.text.append(jinja::MarkedText::input(prefill));
+  }
   return {.tokens = encode_prompt(tokenizer, prompt.text),
           .text = prompt.text.bytes(),
-          .thoughts_open = ends_with_open_thought(prompt.text.bytes())};
+          .thoughts_open = prefill.empty() && ends_with_open_thought(prompt.text.bytes(), thoughts),
+          .thoughts = thoughts};
 }
 
 void check_length(size_t prompt_tokens, int64_t context) {

@@ -49,20 +49,6 @@ void read_common(Fields& fields, SamplerOptions& sampler) {
     sampler.seed = seed_of(*seed);
 }
 
-void read_stops(Fields& fields, std::vector<std::string>& stops) {
-  const auto given = fields.texts("stop", kMostStops);
-  if (!given) return;
-  stops.clear();
-  for (const std::string& stop : *given) {
-    // Characters, as in the schema of /openapi.json: all bytes but those that continue a character.
-    const auto characters = std::ranges::count_if(stop, [](char byte) { return (byte & 0xC0) != 0x80; });
-    if (static_cast<size_t>(characters) > kLongestStop)
-      fields.refuse("stop", fmt::format("a text is longer than {} characters", kLongestStop));
-    if (stop.empty()) fields.refuse("stop", "a text is empty");
-    stops.push_back(stop);
-  }
-}
-
 float bias_of(const Fields& fields, const Json& value) {
   if (value.is_boolean() && !value.get<bool>()) return -std::numeric_limits<float>::infinity();
   if (!value.is_number()) fields.refuse("logit_bias", fmt::format("expected a number, got {}", kind_of(value)));
@@ -130,6 +116,20 @@ void apply_model_defaults(const LoadedModel& model, SamplerOptions& sampler) {
 
 }  // namespace
 
+void read_stops(Fields& fields, const char* name, std::vector<std::string>& stops) {
+  const auto given = fields.texts(name, kMostStops);
+  if (!given) return;
+  stops.clear();
+  for (const std::string& stop : *given) {
+    // Characters, as in the schema of /openapi.json: all bytes but those that continue a character.
+    const auto characters = std::ranges::count_if(stop, [](char byte) { return (byte & 0xC0) != 0x80; });
+    if (static_cast<size_t>(characters) > kLongestStop)
+      fields.refuse(name, fmt::format("a text is longer than {} characters", kLongestStop));
+    if (stop.empty()) fields.refuse(name, "a text is empty");
+    stops.push_back(stop);
+  }
+}
+
 uint64_t seed_of(int64_t seed) {
   constexpr uint64_t kZero = uint64_t{1} << 63;  // the sampler takes 0 for a random one
   if (seed < 0) return 0;
@@ -142,17 +142,39 @@ SamplerOptions openai_defaults(const LoadedModel& model) {
   return sampler;
 }
 
+SamplerOptions llama_defaults(const LoadedModel& model) {
+  SamplerOptions sampler{.temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f};
+  apply_model_defaults(model, sampler);
+  return sampler;
+}
+
 GenerateOptions ollama_defaults(const LoadedModel& model) {
   GenerateOptions options{.sampler = {.temperature = 0.8f, .top_k = 40, .top_p = 0.9f, .min_p = 0}};
   apply_parameters(model, options);
   return options;
 }
 
+Json sampler_values(const SamplerOptions& sampler) {
+  Json values;
+  for (const SamplingOption& option : kSamplingOptions) {
+    if (option.is_integer()) {
+      values[option.name] = sampler.*option.integer;
+    } else {
+      values[option.name] = sampler.*option.number;
+    }
+  }
+  return values;
+}
+
 GenerateOptions read_openai_sampling(Fields& fields, const LoadedModel& model) {
-  GenerateOptions options{.sampler = openai_defaults(model)};
+  return read_sampling(fields, model, openai_defaults(model));
+}
+
+GenerateOptions read_sampling(Fields& fields, const LoadedModel& model, SamplerOptions defaults) {
+  GenerateOptions options{.sampler = std::move(defaults)};
   apply_parameters(model, options);
   read_common(fields, options.sampler);
-  read_stops(fields, options.stop);
+  read_stops(fields, "stop", options.stop);
   const text::Tokenizer& tokenizer = model.generator->tokenizer();
   read_logit_bias(fields, tokenizer, options.sampler);
   if (const Json* const ids = fields.array("stop_token_ids", kMostStops)) {
@@ -185,7 +207,7 @@ GenerateOptions read_ollama_options(std::optional<Fields> options, const LoadedM
   context = 0;
   if (!options) return result;
   read_common(*options, result.sampler);
-  read_stops(*options, result.stop);
+  read_stops(*options, "stop", result.stop);
   if (const auto count = options->integer("num_predict", -2, kMostTokens))
     result.max_tokens = *count < 0 ? -1 : static_cast<int>(*count);
   context = options->integer("num_ctx", 0, kMostTokens).value_or(0);

@@ -20,14 +20,21 @@ uint64_t seed_of(int64_t seed);
 
 // The sampler's options of a model without a request: from its files, else temperature 1 and no filter.
 SamplerOptions openai_defaults(const LoadedModel& model);
+// llama.cpp's /completion: temperature 0.8, top_k 40, top_p 0.95, min_p 0.05; what the model's files say.
+SamplerOptions llama_defaults(const LoadedModel& model);
 // Ollama's: temperature 0.8, top_k 40, top_p 0.9; PARAMETER of a Modelfile.
 GenerateOptions ollama_defaults(const LoadedModel& model);
 
 // Reads the fields of chat and completions except the number of tokens.
 GenerateOptions read_openai_sampling(Fields& fields, const LoadedModel& model);
+GenerateOptions read_sampling(Fields& fields, const LoadedModel& model, SamplerOptions defaults);
+// The options by their names, for answers that show them.
+Json sampler_values(const SamplerOptions& sampler);
 // Reads "options" of Ollama; null: none. `context` gets num_ctx, or 0 without it.
 GenerateOptions read_ollama_options(std::optional<Fields> options, const LoadedModel& model, int64_t& context);
 
+// Reads stop texts, which replace `stops`.
+void read_stops(Fields& fields, const char* name, std::vector<std::string>& stops);
 // Reads "logprobs" and "top_logprobs" of chat; -1: no scores, as in SamplerOptions::top_logprobs.
 int read_top_logprobs(Fields& fields);
 // Refuses a least number of tokens above the largest.

@@ -2,10 +2,17 @@
 
 #include <algorithm>
 
+#include "src/server/answer/harmony_splitter.h"
+
 namespace gabbro::server {
 namespace {
 
-constexpr std::string_view kOpen = "<think>", kClose = "</think>", kSpace = " \t\r\n";
+constexpr std::string_view kSpace = " \t\r\n";
+
+// A template has the tag that closes thoughts, or the one that opens them.
+constexpr ThoughtForm kForms[] = {
+    {"<think>", "</think>"},       {"[THINK]", "[/THINK]"},           {"<|START_THINKING|>", "<|END_THINKING|>"},
+    {"<mm:think>", "</mm:think>"}, {"<seed:think>", "</seed:think>"}, {"<|channel>thought\n", "<channel|>"}};
 
 void add(std::vector<AnswerPiece>& pieces, std::string_view text, bool is_thought) {
   if (!text.empty()) pieces.push_back({std::string(text), is_thought});
@@ -21,13 +28,30 @@ size_t begun_tag(std::string_view text, std::string_view tag) {
 
 }  // namespace
 
-ThoughtSplitter::ThoughtSplitter(Mode mode)
-    : state_(mode == Mode::kOff      ? State::kAnswer
+ThoughtForm thought_form(std::string_view source) {
+  const auto has = [&](std::string_view text) { return source.find(text) != source.npos; };
+  if (has("<|channel|>") && has("<|message|>")) return {.is_harmony = true};
+  const auto found = std::ranges::find_if(kForms, [&](const ThoughtForm& form) {
+    return has(form.close) || has(form.open.substr(0, form.open.find('\n')));
+  });
+  return found != std::end(kForms) ? *found : ThoughtForm();
+}
+
+ThoughtSplitter::ThoughtSplitter(Mode mode, ThoughtForm form)
+    : form_(form),
+      state_(mode == Mode::kOff      ? State::kAnswer
              : mode == Mode::kDetect ? State::kStart
-                                     : State::kThoughtStart) {}
+                                     : State::kThoughtStart),
+      channels_(form.is_harmony ? std::make_unique<HarmonySplitter>() : nullptr) {}
+ThoughtSplitter::~ThoughtSplitter() = default;
+ThoughtSplitter::ThoughtSplitter(ThoughtSplitter&&) noexcept = default;
 
 std::vector<AnswerPiece> ThoughtSplitter::feed(std::string_view text) {
   std::vector<AnswerPiece> pieces;
+  if (channels_ != nullptr) {
+    channels_->feed(text, pieces);
+    return pieces;
+  }
   pending_ += text;
   advance(pieces, false);
   return pieces;
@@ -35,6 +59,10 @@ std::vector<AnswerPiece> ThoughtSplitter::feed(std::string_view text) {
 
 std::vector<AnswerPiece> ThoughtSplitter::finish() {
   std::vector<AnswerPiece> pieces;
+  if (channels_ != nullptr) {
+    channels_->finish(pieces);
+    return pieces;
+  }
   advance(pieces, true);
   return pieces;
 }
@@ -43,10 +71,10 @@ void ThoughtSplitter::advance(std::vector<AnswerPiece>& pieces, bool at_end) {
   if (state_ == State::kStart) {
     const size_t first = std::min(pending_.find_first_not_of(kSpace), pending_.size());
     const std::string_view rest = std::string_view(pending_).substr(first);
-    if (rest.starts_with(kOpen)) {
-      pending_.erase(0, first + kOpen.size());
+    if (rest.starts_with(form_.open)) {
+      pending_.erase(0, first + form_.open.size());
       state_ = State::kThoughtStart;
-    } else if (!at_end && kOpen.starts_with(rest)) {
+    } else if (!at_end && form_.open.starts_with(rest)) {
       return;
     } else {
       state_ = State::kAnswer;
@@ -72,9 +100,9 @@ void ThoughtSplitter::advance_thought(std::vector<AnswerPiece>& pieces, bool at_
     pending_.erase(0, first);
     state_ = State::kThought;
   }
-  const size_t close = pending_.find(kClose);
+  const size_t close = pending_.find(form_.close);
   std::string_view thought = std::string_view(pending_).substr(0, close);
-  if (close == pending_.npos && !at_end) thought.remove_suffix(begun_tag(thought, kClose));
+  if (close == pending_.npos && !at_end) thought.remove_suffix(begun_tag(thought, form_.close));
   // White space may be followed by the tag.
   const size_t last = thought.find_last_not_of(kSpace);
   thought = thought.substr(0, last == thought.npos ? 0 : last + 1);
@@ -83,13 +111,14 @@ void ThoughtSplitter::advance_thought(std::vector<AnswerPiece>& pieces, bool at_
     pending_.erase(0, thought.size());
     return;
   }
-  pending_.erase(0, close + kClose.size());
+  pending_.erase(0, close + form_.close.size());
   state_ = State::kAnswerStart;
 }
 
-bool ends_with_open_thought(std::string_view prompt) {
-  const size_t last = prompt.find_last_not_of(kSpace);
-  return last != prompt.npos && prompt.substr(0, last + 1).ends_with(kOpen);
+bool ends_with_open_thought(std::string_view prompt, const ThoughtForm& form) {
+  if (form.is_harmony) return false;
+  const auto trimmed = [](std::string_view text) { return text.substr(0, text.find_last_not_of(kSpace) + 1); };
+  return trimmed(prompt).ends_with(trimmed(form.open));
 }
 
 }  // namespace gabbro::server

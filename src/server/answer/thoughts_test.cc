@@ -10,8 +10,9 @@ namespace {
 using Mode = ThoughtSplitter::Mode;
 
 // Thoughts and answer of a text that comes in `cuts`.
-std::pair<std::string, std::string> split(Mode mode, const std::string& text, std::vector<size_t> cuts = {}) {
-  ThoughtSplitter splitter(mode);
+std::pair<std::string, std::string> split(Mode mode, const std::string& text, std::vector<size_t> cuts = {},
+                                          const ThoughtForm& form = {}) {
+  ThoughtSplitter splitter(mode, form);
   std::pair<std::string, std::string> result;
   const auto take = [&](const std::vector<AnswerPiece>& pieces) {
     for (const AnswerPiece& piece : pieces) {
@@ -71,6 +72,47 @@ TEST(Thoughts, AreTheSameForEveryCut) {
     EXPECT_EQ(split(mode, text, all), split(mode, text)) << text;
     EXPECT_EQ(split(mode, text, some), split(mode, text)) << text;
   }
+}
+
+// Every cut into two, and byte by byte.
+void expect_split(const char* source, const std::string& text, const Parts& expected) {
+  const ThoughtForm form = thought_form(source);
+  std::vector<size_t> all;
+  for (size_t at = 1; at < text.size(); ++at) {
+    EXPECT_EQ(split(Mode::kDetect, text, {at}, form), expected) << text << " cut at " << at;
+    all.push_back(at);
+  }
+  EXPECT_EQ(split(Mode::kDetect, text, all, form), expected) << text;
+}
+
+TEST(Thoughts, AreInTheTagsOfTheTemplate) {
+  expect_split("<think>", "<think>a</think>b", {"a", "b"});
+  expect_split("no tags", "<think>a</think>b", {"a", "b"});
+  expect_split("{{ '[/THINK]' }}", "[THINK]a [x][/THINK]b", {"a [x]", "b"});
+  expect_split("<|START_THINKING|>", "<|START_THINKING|>a<|END_THINKING|>b", {"a", "b"});
+  expect_split("<|channel>thought", "<|channel>thought\na<channel|>b", {"a", "b"});
+  expect_split("<seed:think>", "<think>a</think>b", {"", "<think>a</think>b"});
+  EXPECT_TRUE(ends_with_open_thought("x[THINK]\n", thought_form("[THINK]")));
+  EXPECT_TRUE(ends_with_open_thought("x<|channel>thought\n", thought_form("<|channel>thought")));
+}
+
+TEST(Thoughts, AreInTheChannelsOfHarmony) {
+  const char* const source = "<|start|>assistant<|channel|>final<|message|>";
+  expect_split(source,
+               "<|channel|>analysis<|message|>hm < m<|end|><|start|>assistant<|channel|>final<|message|>yes<|return|>",
+               {"hm < m", "yes"});
+  expect_split(source, "plain <|text", {"", "plain <|text"});
+  expect_split(source, "<|channel|>commentary<|message|>I look.<|end|>", {"", "I look."});
+  const std::string call = "<|channel|>commentary to=functions.f<|message|>{\"a\": 1}<|call|>";
+  expect_split(source,
+               "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary to=functions.f "
+               "<|constrain|>json<|message|>{\"a\": 1}<|call|>",
+               {"hm", call});
+  expect_split(source,
+               "<|start|>assistant to=functions.f<|channel|>commentary<|constrain|>json<|message|>{\"a\": 1}<|call|>",
+               {"", call});
+  expect_split(source, "<|channel|>analysis<|message|>cut", {"cut", ""});
+  expect_split(source, "<|channel|>anal", {"", ""});
 }
 
 TEST(Thoughts, OpenPrompts) {

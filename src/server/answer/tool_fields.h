@@ -1,11 +1,11 @@
-// Tools that an answer may call, from the fields of a request.
+// Tools that an answer may call: shown to the model, and read from its answer.
 #pragma once
 
 #include <set>
 #include <string>
 
 #include "gabbro/output_format.h"
-#include "src/server/json/request_json.h"
+#include "src/server/answer/asked_tools.h"
 #include "src/server/models/model_source.h"
 #include "src/text/chat/tool_calls.h"
 
@@ -14,7 +14,8 @@ namespace gabbro::server {
 // How calls are found in an answer's text; kNone: it has none.
 struct CallReading {
   text::ToolCallFormat format = text::ToolCallFormat::kNone;
-  std::set<std::string> names{};
+  text::KnownTools tools{};
+  bool is_single = false;  // calls after the first one are left out
 };
 
 struct RequestTools {
@@ -23,9 +24,9 @@ struct RequestTools {
   CallReading reading{};
 };
 
-// Reads tools, tool_choice and parallel_tool_calls, and compiles the grammar: for calls that are required, and for
-// tools that are "strict" or must be called one at a time. Tools that are not functions are left out. Throws ApiError
-// 400 that names the field, also for a model whose template does not teach a form of calls that is known.
-RequestTools read_tools(Fields& fields, const LoadedModel& model);
+// Compiles the grammar: for calls that are required, and for tools that are "strict" or must be called one at a time.
+// Throws ApiError 400 that names the field, also for a model whose template does not teach a form of calls that is
+// known.
+RequestTools prepare_tools(AskedTools asked, const LoadedModel& model);
 
 }  // namespace gabbro::server

@@ -5,6 +5,7 @@
 
 #include "src/server/answer/ollama_writer.h"
 #include "src/server/answer/output_fields.h"
+#include "src/server/answer/tool_fields.h"
 #include "src/server/answer/vectors.h"
 #include "src/server/routes/openai_common.h"
 #include "src/text/tokenizer.h"
@@ -18,17 +19,17 @@ struct OllamaRequest {
   std::string model;
   bool streams = true;
   std::optional<KeepAlive> keep_alive{};
+  bool is_chat = true;
   bool thinks = true;     // thoughts are separate from the text
   int top_logprobs = -1;  // as SamplerOptions has it
 };
 
-OllamaRequest read_ollama_request(Fields& fields) {
+OllamaRequest read_ollama_request(Fields& fields, bool is_chat) {
   OllamaRequest request;
+  request.is_chat = is_chat;
   request.model = fields.required_text("model");
   request.streams = fields.boolean_or("stream", true);
   request.keep_alive = read_keep_alive(fields, "keep_alive");
-  const Json* const tools = fields.array("tools", 512);
-  if (tools != nullptr && !tools->empty()) throw unsupported("tools", "calls of tools are not supported");
   if (const Json* const images = fields.array("images", 64); images != nullptr && !images->empty())
     throw unsupported("images", "images are not supported");
   request.top_logprobs = read_top_logprobs(fields);
@@ -39,6 +40,7 @@ OllamaRequest read_ollama_request(Fields& fields) {
 // Fields of a request without a prompt have no effect, but their types are checked.
 void check_unused_fields(Fields& fields) {
   read_template_variables(fields);
+  read_ollama_tools(fields);
   fields.object("options");
   fields.boolean("raw");
   for (const char* const name : {"system", "template", "suffix"}) fields.text(name);
@@ -47,31 +49,34 @@ void check_unused_fields(Fields& fields) {
 
 // Answers a request without a prompt: it loads the model, or with keep_alive 0 unloads it.
 void only_loads(Service& service, const std::shared_ptr<Exchange>& exchange, const std::shared_ptr<RequestBody>& body,
-                const OllamaRequest& request, bool is_chat) {
+                const OllamaRequest& request) {
   if (request.keep_alive && request.keep_alive->count() == 0) {
     const ModelEntry entry = service.models().find(request.model);
     service.models().unload(entry.id);
-    respond_json(*exchange, ollama_load_answer({.is_chat = is_chat, .model = request.model}, "unload"));
+    respond_json(*exchange, ollama_load_answer({.is_chat = request.is_chat, .model = request.model}, "unload"));
     return;
   }
-  service.with_model(exchange, request.model, request.keep_alive,
-                     [exchange, body, request, is_chat](ModelRegistry::LeaseHandle lease, double) {
-                       (*lease)->generator();
-                       Fields& fields = body->fields;
-                       int64_t context = 0;
-                       read_ollama_options(fields.object("options"), (*lease)->model(), context);
-                       respond_json(*exchange,
-                                    ollama_load_answer({.is_chat = is_chat, .model = request.model}, "load"));
-                     });
+  service.with_model(
+      exchange, request.model, request.keep_alive, [exchange, body, request](ModelRegistry::LeaseHandle lease, double) {
+        (*lease)->generator();
+        Fields& fields = body->fields;
+        int64_t context = 0;
+        read_ollama_options(fields.object("options"), (*lease)->model(), context);
+        respond_json(*exchange, ollama_load_answer({.is_chat = request.is_chat, .model = request.model}, "load"));
+      });
 }
 
 void start_ollama(Service& service, const std::shared_ptr<Exchange>& exchange, ModelRegistry::LeaseHandle lease,
-                  const OllamaRequest& request, Fields& fields, ChatPromptTokens prompt, bool is_chat,
+                  const OllamaRequest& request, Fields& fields, ChatPromptTokens prompt, RequestTools tools,
                   double load_seconds) {
   int64_t limit = 0;
   GenerateOptions options = read_ollama_options(fields.object("options"), (*lease)->model(), limit);
   options.sampler.top_logprobs = request.top_logprobs;
   OutputFormat format = read_ollama_format(fields, (*lease)->model());
+  if (!tools.shown.is_null()) {
+    if (!format.is_text()) throw unsupported("format", "does not go with tools that may be called");
+    format = std::move(tools.grammar);
+  }
   service.note_unknown(fields);
   const int64_t context = (*lease)->generator().facts().context;
   limit = limit > 0 ? std::min(limit, context) : context;
@@ -80,33 +85,36 @@ void start_ollama(Service& service, const std::shared_ptr<Exchange>& exchange, M
   const auto room = static_cast<int>(limit - std::ssize(prompt.tokens) + 1);
   if (limit < context) options.max_tokens = options.max_tokens < 0 ? room : std::min(options.max_tokens, room);
   AnswerRequest answer{.streams = request.streams, .load_seconds = load_seconds};
-  const ThoughtSplitter::Mode thoughts = apply_output_format(std::move(format), prompt.thoughts_open, options);
-  if (is_chat || prompt.thoughts_open || !prompt.text.empty()) answer.thoughts = thoughts;
+  const ThoughtReading thoughts = apply_output_format(std::move(format), prompt, tools.reading.format, options);
+  answer.calls = std::move(tools.reading);
+  if (request.is_chat || prompt.thoughts_open || !prompt.text.empty()) answer.thoughts = thoughts;
   const text::Tokenizer* const scores = scored_by((*lease)->model(), options);
   answer.requests.push_back({.prompt = prompt.tokens, .options = options});
   answer.writer = make_ollama_writer(
-      {.is_chat = is_chat, .model = request.model, .prompt = std::move(prompt.tokens), .scored_by = scores});
+      {.is_chat = request.is_chat, .model = request.model, .prompt = std::move(prompt.tokens), .scored_by = scores});
   service.start(exchange, std::move(lease), std::move(answer));
 }
 
 void answer_ollama_chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const auto body = std::make_shared<RequestBody>(exchange->request());
   Fields& fields = body->fields;
-  const OllamaRequest request = read_ollama_request(fields);
+  const OllamaRequest request = read_ollama_request(fields, true);
   if (const Json* const messages = fields.array("messages", SIZE_MAX); messages == nullptr || messages->empty()) {
     check_unused_fields(fields);
-    only_loads(service, exchange, body, request, true);
+    only_loads(service, exchange, body, request);
     return;
   }
-  service.with_model(
-      exchange, request.model, request.keep_alive,
-      [&service, exchange, body, request](ModelRegistry::LeaseHandle lease, double load_seconds) {
-        Fields& fields = body->fields;
-        (*lease)->generator();
-        const Json messages = with_modelfile((*lease)->model(), read_messages(fields));
-        ChatPromptTokens prompt = render_chat((*lease)->model(), messages, read_template_variables(fields));
-        start_ollama(service, exchange, std::move(lease), request, fields, std::move(prompt), true, load_seconds);
-      });
+  service.with_model(exchange, request.model, request.keep_alive,
+                     [&service, exchange, body, request](ModelRegistry::LeaseHandle lease, double load_seconds) {
+                       Fields& fields = body->fields;
+                       (*lease)->generator();
+                       const Json messages = with_modelfile((*lease)->model(), read_messages(fields));
+                       RequestTools tools = prepare_tools(read_ollama_tools(fields), (*lease)->model());
+                       ChatPromptTokens prompt =
+                           render_chat((*lease)->model(), messages, read_template_variables(fields), tools.shown);
+                       start_ollama(service, exchange, std::move(lease), request, fields, std::move(prompt),
+                                    std::move(tools), load_seconds);
+                     });
 }
 
 // "raw": the unchanged prompt. Otherwise one user message in the template, after the tokens of "context".
@@ -143,10 +151,10 @@ ChatPromptTokens generate_prompt(const LoadedModel& model, Fields& fields) {
 void answer_ollama_generate(Service& service, const std::shared_ptr<Exchange>& exchange) {
   const auto body = std::make_shared<RequestBody>(exchange->request());
   Fields& fields = body->fields;
-  const OllamaRequest request = read_ollama_request(fields);
+  const OllamaRequest request = read_ollama_request(fields, false);
   if (fields.text("prompt").value_or("").empty()) {
     check_unused_fields(fields);
-    only_loads(service, exchange, body, request, false);
+    only_loads(service, exchange, body, request);
     return;
   }
   service.with_model(exchange, request.model, request.keep_alive,
@@ -154,7 +162,7 @@ void answer_ollama_generate(Service& service, const std::shared_ptr<Exchange>& e
                        Fields& fields = body->fields;
                        (*lease)->generator();
                        ChatPromptTokens prompt = generate_prompt((*lease)->model(), fields);
-                       start_ollama(service, exchange, std::move(lease), request, fields, std::move(prompt), false,
+                       start_ollama(service, exchange, std::move(lease), request, fields, std::move(prompt), {},
                                     load_seconds);
                      });
 }

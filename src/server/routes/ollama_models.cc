@@ -6,6 +6,7 @@
 #include "src/server/answer/sampling_fields.h"
 #include "src/server/router.h"
 #include "src/text/chat/chat_template.h"
+#include "src/text/chat/tool_calls.h"
 
 namespace gabbro::server {
 namespace {
@@ -29,6 +30,16 @@ std::string digest_of(const ModelEntry& entry) {
 }
 
 Json capabilities_of(const ModelEntry& entry) { return Json::array({entry.is_encoder ? "embedding" : "completion"}); }
+
+// A loaded model also has what its chat template and its tokens allow.
+Json capabilities_of(const ModelEntry& entry, const LoadedModel& model) {
+  Json capabilities = capabilities_of(entry);
+  if (model.generator == nullptr) return capabilities;
+  const text::ChatTemplate* const used = model.generator->chat_template(true);
+  if (used != nullptr && text::tool_call_format(used->source()) != text::ToolCallFormat::kNone)
+    capabilities.push_back("tools");
+  return capabilities;
+}
 
 Json details_of(const ModelEntry& entry, int64_t parameters) {
   return {{"parent_model", ""},
@@ -102,7 +113,7 @@ Json show_json(const ModelRunner& runner) {
   }
   answer["details"] = details_of(entry, parameters);
   answer["model_info"] = std::move(info);
-  answer["capabilities"] = capabilities_of(entry);
+  answer["capabilities"] = capabilities_of(entry, model);
   answer["modified_at"] = rfc3339(std::chrono::system_clock::from_time_t(entry.modified));
   return answer;
 }

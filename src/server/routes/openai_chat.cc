@@ -25,7 +25,7 @@ void answer_chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
         const ModelFacts& facts = (*lease)->generator().facts();
         Fields& fields = body->fields;
         const Json messages = with_modelfile(model, read_messages(fields));
-        RequestTools tools = read_tools(fields, model);
+        RequestTools tools = prepare_tools(read_openai_tools(fields), model);
         const Json variables = read_template_variables(fields);
         GenerateOptions options = read_openai_sampling(fields, model);
         options.max_tokens = read_max_tokens(fields);
@@ -41,7 +41,7 @@ void answer_chat(Service& service, const std::shared_ptr<Exchange>& exchange) {
         const ChatPromptTokens prompt = render_chat(model, messages, variables, tools.shown);
         check_length(prompt.tokens.size(), facts.context);
         AnswerRequest answer{.streams = request.streams,
-                             .thoughts = apply_output_format(std::move(format), prompt.thoughts_open, options),
+                             .thoughts = apply_output_format(std::move(format), prompt, tools.reading.format, options),
                              .calls = std::move(tools.reading),
                              .load_seconds = load_seconds};
         add_choices(answer, prompt.tokens, options, request);

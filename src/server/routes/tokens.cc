@@ -21,7 +21,7 @@ const text::Tokenizer& tokenizer_of(const ModelRunner& runner) {
 // The prompt that chat completions make of the messages and tools.
 ChatPromptTokens render_request(const ModelRunner& runner, Fields& fields) {
   const Json messages = with_modelfile(runner.model(), read_messages(fields));
-  const RequestTools tools = read_tools(fields, runner.model());
+  const RequestTools tools = prepare_tools(read_openai_tools(fields), runner.model());
   return render_chat(runner.model(), messages, read_template_variables(fields), tools.shown);
 }
 
@@ -91,25 +91,13 @@ void answer_template(Service& service, const std::shared_ptr<Exchange>& exchange
   });
 }
 
-Json values_of(const SamplerOptions& sampler) {
-  Json values;
-  for (const SamplingOption& option : kSamplingOptions) {
-    if (option.is_integer()) {
-      values[option.name] = sampler.*option.integer;
-    } else {
-      values[option.name] = sampler.*option.number;
-    }
-  }
-  return values;
-}
-
 void answer_props(Service& service, const std::shared_ptr<Exchange>& exchange) {
   service.with_model(exchange, "", {}, [&service, exchange](ModelRegistry::LeaseHandle lease, double) {
     const ModelFacts& facts = (*lease)->generator().facts();
     const SamplerOptions sampler = openai_defaults((*lease)->model());
     const text::ChatTemplate* const used = (*lease)->generator().chat_template();
     respond_json(*exchange,
-                 {{"default_generation_settings", {{"n_ctx", facts.context}, {"params", values_of(sampler)}}},
+                 {{"default_generation_settings", {{"n_ctx", facts.context}, {"params", sampler_values(sampler)}}},
                   {"total_slots", facts.sequences},
                   {"model_path", (*lease)->entry().id},
                   {"chat_template", used != nullptr ? used->source() : ""},

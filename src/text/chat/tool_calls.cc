@@ -1,293 +1,177 @@
 #include "src/text/chat/tool_calls.h"
 
-#include <nlohmann/json.hpp>
-#include <utility>
+#include "src/text/chat/calls/loose_calls.h"
+#include "src/text/chat/calls/named_calls.h"
+#include "src/text/chat/calls/object_calls.h"
+#include "src/text/chat/calls/tag_calls.h"
 
 namespace gabbro::text {
 namespace {
 
-using PieceKind = ToolCallPiece::Kind;
-using RepairStep = JsonRepair::Step;
+using Format = ToolCallFormat;
 
-constexpr std::string_view kCallBegin = "<tool_call>", kCallEnd = "</tool_call>", kBlank = " \t\r\n";
+// Any text.
+class PlainCallReader final : public CallReader {
+ public:
+  using CallReader::CallReader;
+  void step(char c) override { emit(PieceKind::kText, std::string_view(&c, 1)); }
+  void finish() override {}
+};
 
-bool is_call_space(char c) { return kBlank.find(c) != kBlank.npos; }
-
-// The text of a JSON string that was checked.
-std::string decoded(const std::string& json) {
-  const auto value = nlohmann::json::parse(json, nullptr, false);
-  return value.is_string() ? value.get<std::string>() : std::string();
+ObjectMarkers object_markers(Format format) {
+  switch (format) {
+    case Format::kHermes:
+      return {.begin = "<tool_call>", .end = "</tool_call>"};
+    case Format::kMistralList:
+      return {.begin = "[TOOL_CALLS]", .end = ""};
+    case Format::kCommand:
+      return {.begin = "<|START_ACTION|>", .end = "<|END_ACTION|>"};
+    case Format::kPhi4:
+      return {.begin = "functools", .end = ""};
+    case Format::kGranite:
+      return {.begin = "<|tool_call|>", .end = ""};
+    default:
+      return {};
+  }
 }
+
+std::unique_ptr<CallReader> make_call_reader(Format format, KnownTools tools) {
+  const auto named = [&](NamedCallForm form) { return std::make_unique<NamedCallReader>(form, std::move(tools)); };
+  const auto tags = [&](TagForm form) { return std::make_unique<TagCallReader>(form, std::move(tools)); };
+  const auto loose = [&](LooseForm form) { return std::make_unique<LooseCallReader>(form, std::move(tools)); };
+  switch (format) {
+    case Format::kNone:
+      return std::make_unique<PlainCallReader>(std::move(tools));
+    case Format::kHermes:
+    case Format::kLlama3:
+    case Format::kMistralList:
+    case Format::kCommand:
+    case Format::kPhi4:
+    case Format::kGranite:
+      return std::make_unique<ObjectCallReader>(object_markers(format), std::move(tools));
+    case Format::kMistral:
+      return named(mistral_form());
+    case Format::kDeepSeek:
+      return named(deepseek_form());
+    case Format::kKimi:
+      return named(kimi_form());
+    case Format::kHarmony:
+      return named(harmony_form());
+    case Format::kQwenTags:
+      return tags(qwen_form());
+    case Format::kGlm:
+      return tags(glm_form());
+    case Format::kMiniMax:
+      return tags(minimax_form());
+    case Format::kDsml:
+      return tags(dsml_form());
+    case Format::kPythonic:
+      return loose(python_form());
+    case Format::kLlama4:
+      return loose(llama4_form());
+    case Format::kLfm2:
+      return loose(lfm2_form());
+    case Format::kOlmo3:
+      return loose(olmo3_form());
+    case Format::kFunctionGemma:
+      return loose(function_gemma_form());
+    case Format::kGemma4:
+      return loose(gemma4_form());
+  }
+  return nullptr;
+}
+
+// Text that only templates of one format have; the first row that fits counts.
+struct CallSign {
+  std::string_view text, other;  // both are in the template; empty: any
+  Format format;
+};
+constexpr CallSign kCallSigns[] = {
+    {"<|channel|>", "to=functions.", Format::kHarmony},
+    {"｜DSML｜", "", Format::kDsml},
+    {"dsml_token", "", Format::kDsml},
+    {"<｜tool▁call▁begin｜>", "", Format::kDeepSeek},
+    {"<|tool_call_begin|>", "", Format::kKimi},
+    {"<minimax:tool_call>", "", Format::kMiniMax},
+    {"[TOOL_CALLS]", "[ARGS]", Format::kMistral},
+    {"[TOOL_CALLS]", "", Format::kMistralList},
+    {"<|START_ACTION|>", "", Format::kCommand},
+    {"functools[", "", Format::kPhi4},
+    {"<start_function_call>", "", Format::kFunctionGemma},
+    {"<|tool_call>", "", Format::kGemma4},
+    {"<|tool_call_start|>", "", Format::kLfm2},
+    {"<function_calls>", "", Format::kOlmo3},
+    {"<|python_start|>", "", Format::kLlama4},
+    {"<function=", "<parameter=", Format::kQwenTags},
+    {"<arg_key>", "", Format::kGlm},
+    {"<|tool_call|>", "", Format::kGranite},
+    {"<tool_call>", "", Format::kHermes},
+    {"[func_name1(params_name1=params_value1", "", Format::kPythonic},
+};
 
 }  // namespace
 
 ToolCallFormat tool_call_format(std::string_view source) {
   const auto has = [&](std::string_view text) { return source.find(text) != source.npos; };
-  if (has("<tool_call>") && !has("<function=") && !has("<arg_key>")) return ToolCallFormat::kHermes;
-  if (has("\"parameters\":") && (has("ipython") || has("<|python_tag|>") || has("<|eot_id|>")))
-    return ToolCallFormat::kLlama3;
-  return ToolCallFormat::kNone;
+  for (const CallSign& sign : kCallSigns) {
+    if (has(sign.text) && has(sign.other)) return sign.format;
+  }
+  if (has("\"parameters\":") && (has("ipython") || has("<|python_tag|>") || has("<|eot_id|>"))) return Format::kLlama3;
+  return Format::kNone;
 }
 
-ToolCallParser::ToolCallParser(ToolCallFormat format, std::set<std::string> names)
-    : format_(format),
-      names_(std::move(names)),
-      state_(format == ToolCallFormat::kNone ? State::kPlain : State::kText) {}
+std::vector<std::string> tool_call_controls(ToolCallFormat format) {
+  switch (format) {
+    case Format::kMistralList:
+      return {"[TOOL_CALLS]"};
+    case Format::kMistral:
+      return {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"};
+    case Format::kDeepSeek:
+      return {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
+              "<｜tool▁calls▁end｜>"};
+    case Format::kKimi:
+      return {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
+              "<|tool_call_end|>", "<|tool_calls_section_end|>"};
+    case Format::kHarmony:
+      return {"<|channel|>", "<|constrain|>", "<|message|>", "<|start|>", "<|end|>"};
+    case Format::kFunctionGemma:
+      return {"<start_function_call>", "<end_function_call>", "<escape>"};
+    case Format::kGemma4:
+      return {"<|tool_call>", "<tool_call|>", "<|\"|>"};
+    case Format::kLlama4:
+      return {"<|python_start|>", "<|python_end|>"};
+    case Format::kLfm2:
+      return {"<|tool_call_start|>", "<|tool_call_end|>"};
+    case Format::kDsml:
+      return {"｜DSML｜"};
+    case Format::kQwenTags:
+    case Format::kHermes:
+    case Format::kGlm:
+      return {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"};
+    default: {
+      const ObjectMarkers markers = object_markers(format);
+      std::vector<std::string> controls;
+      for (const std::string& one : {markers.begin, markers.end}) {
+        if (!one.empty()) controls.push_back(one);
+      }
+      return controls;
+    }
+  }
+}
+
+ToolCallParser::ToolCallParser(ToolCallFormat format, KnownTools tools)
+    : reader_(make_call_reader(format, std::move(tools))) {}
+ToolCallParser::~ToolCallParser() = default;
+ToolCallParser::ToolCallParser(ToolCallParser&&) noexcept = default;
 
 std::vector<ToolCallPiece> ToolCallParser::feed(std::string_view text) {
-  if (state_ == State::kPlain) {
-    emit(PieceKind::kText, text);
-  } else {
-    for (const char c : text) step(c);
-  }
-  return std::exchange(pieces_, {});
+  for (const char c : text) reader_->step(c);
+  return reader_->take();
 }
 
 std::vector<ToolCallPiece> ToolCallParser::finish() {
-  if (state_ == State::kBroken) {
-    emit(PieceKind::kArguments, held_);
-  } else if (state_ == State::kText) {
-    if (after_call_ && (held_.empty() || held_ == ";")) blanks_.clear(), held_.clear();
-    release();
-  } else if (state_ != State::kPlain && state_ != State::kAfterCall) {
-    if (!announced_) release();
-    if (announced_ && streams_) emit(PieceKind::kArguments, repair_.rest());
-    if (announced_ && has_arguments_) emit(PieceKind::kEnd, {});  // only the call's closing brackets are missing
-  }
-  blanks_.clear();
-  held_.clear();
-  state_ = State::kPlain;
-  return std::exchange(pieces_, {});
-}
-
-void ToolCallParser::emit(PieceKind kind, std::string_view text) {
-  if (text.empty() && kind != PieceKind::kEnd) return;
-  const bool is_joined = kind == PieceKind::kText || kind == PieceKind::kArguments;
-  if (is_joined && !pieces_.empty() && pieces_.back().kind == kind) {
-    pieces_.back().text += text;
-  } else {
-    pieces_.push_back({kind, std::string(text)});
-  }
-}
-
-// The text that was held belongs to no call.
-void ToolCallParser::release() {
-  if (!after_call_) emit(PieceKind::kText, blanks_);
-  emit(PieceKind::kText, held_);
-  if (!held_.empty()) after_call_ = false;
-  blanks_.clear();
-  held_.clear();
-}
-
-void ToolCallParser::step(char c) {
-  switch (state_) {
-    case State::kText:
-      return has_marker() ? step_text(c) : step_bare(c);
-    case State::kPlain:
-      return emit(PieceKind::kText, std::string_view(&c, 1));
-    case State::kBroken:
-      return step_broken(c);
-    case State::kAfterCall:
-      return step_after_call(c);
-    default:
-      return step_object(c);
-  }
-}
-
-void ToolCallParser::step_text(char c) {
-  if (!held_.empty() && kCallBegin[held_.size()] == c) {
-    held_ += c;
-    if (held_ == kCallBegin) begin_call();
-    return;
-  }
-  // The marker's first byte is nowhere else in it, so only this byte may begin another one.
-  if (!held_.empty()) release();
-  if (c == kCallBegin.front()) {
-    held_ = c;
-  } else if (is_call_space(c)) {
-    blanks_ += c;
-  } else {
-    held_ = c;
-    release();
-  }
-}
-
-// Without a marker a call is at the begin of the answer, or after another one.
-void ToolCallParser::step_bare(char c) {
-  if (is_call_space(c)) {
-    (held_.empty() ? blanks_ : held_) += c;
-    return;
-  }
-  held_ += c;
-  if (c == '{') {
-    begin_call();
-    state_ = State::kKey;
-  } else if (c != ';' || !after_call_ || held_.size() > 1) {
-    release();
-    state_ = State::kPlain;
-  }
-}
-
-void ToolCallParser::begin_call() {
-  state_ = State::kOpen;
-  name_.clear();
-  arguments_.clear();
-  streams_ = announced_ = has_arguments_ = has_extra_brace_ = false;
-}
-
-void ToolCallParser::step_object(char c) {
-  if (!announced_) held_ += c;
-  if (state_ == State::kKeyText) return step_key(c);
-  if (state_ == State::kValue) return step_value(c);
-  if (is_call_space(c)) return;
-  if (state_ == State::kOpen && c == '{') {
-    state_ = State::kKey;
-  } else if (state_ == State::kKey && c == '"') {
-    repair_ = {};
-    key_text_.clear();
-    state_ = State::kKeyText;
-    repair_.push(c, key_text_);
-  } else if (state_ == State::kColon && c == ':') {
-    repair_ = {};
-    value_.clear();
-    begun_ = streams_ = false;
-    state_ = State::kValue;
-  } else if (state_ == State::kAfterValue && c == ',') {
-    state_ = State::kKey;
-  } else if ((state_ == State::kAfterValue || state_ == State::kKey) && c == '}') {
-    end_call(c);
-  } else {
-    reject(c);
-  }
-}
-
-void ToolCallParser::step_key(char c) {
-  const RepairStep end = repair_.push(c, key_text_);
-  if (end == RepairStep::kMore) return;
-  if (end != RepairStep::kEnded) return reject(c);
-  const std::string key = decoded(key_text_);
-  key_ = Key::kOther;
-  if (key == "name" && name_.empty()) key_ = Key::kName;
-  if ((key == "arguments" || key == "parameters") && !has_arguments_) key_ = Key::kArguments;
-  // Without a marker an object with other members is an answer.
-  const bool is_usual = key_ != Key::kOther || key == "type" || key == "id";
-  if (!is_usual && !has_marker() && !announced_) return reject(c);
-  state_ = State::kColon;
-}
-
-void ToolCallParser::step_value(char c) {
-  if (!begun_ && !is_call_space(c)) begin_value(c);
-  std::string passed;
-  const RepairStep end = repair_.push(c, passed);
-  streams_ ? emit(PieceKind::kArguments, passed) : void(value_ += passed);
-  if (end == RepairStep::kMore) return;
-  if (end == RepairStep::kWrong && streams_) {
-    emit(PieceKind::kArguments, repair_.rest());
-    state_ = State::kBroken;
-    held_.clear();
-    return step_broken(c);
-  }
-  if (end == RepairStep::kWrong) return reject(c);
-  state_ = State::kAfterValue;
-  end_value(c);
-  if (end != RepairStep::kPast || state_ != State::kAfterValue) return;
-  if (!announced_) held_.pop_back();
-  step_object(c);
-}
-
-void ToolCallParser::begin_value(char c) {
-  begun_ = true;
-  if (key_ != Key::kArguments || c != '{' || name_.empty()) return;
-  announce();
-  streams_ = true;
-}
-
-void ToolCallParser::end_value(char c) {
-  if (std::exchange(streams_, false)) {
-    has_arguments_ = true;
-  } else if (key_ == Key::kName) {
-    name_ = decoded(value_);
-    if (name_.empty() || (!has_marker() && !names_.contains(name_))) return reject(c);
-    if (has_arguments_) announce();
-  } else if (key_ == Key::kArguments) {
-    // An object, also as text in a string; or nothing.
-    if (value_.starts_with('"')) value_ = decoded(value_);
-    if (value_ == "null" || value_.empty()) value_ = "{}";
-    if (!nlohmann::json::parse(value_, nullptr, false).is_object()) return reject(c);
-    arguments_ = value_;
-    has_arguments_ = true;
-    if (!name_.empty()) announce();
-  }
-}
-
-void ToolCallParser::announce() {
-  if (announced_) return;
-  announced_ = true;
-  blanks_.clear();
-  held_.clear();
-  emit(PieceKind::kCall, name_);
-  emit(PieceKind::kArguments, arguments_);
-}
-
-void ToolCallParser::end_call(char c) {
-  if (name_.empty()) return reject(c);
-  announce();
-  if (!has_arguments_) emit(PieceKind::kArguments, "{}");
-  emit(PieceKind::kEnd, {});
-  after_call_ = true;
-  state_ = has_marker() ? State::kAfterCall : State::kText;
-}
-
-// The call is text. One whose name was passed on ends before this byte.
-void ToolCallParser::reject(char c) {
-  if (announced_) {
-    emit(PieceKind::kEnd, {});
-    after_call_ = true;
-    state_ = has_marker() ? State::kAfterCall : State::kPlain;
-  } else {
-    held_.pop_back();
-    release();
-    state_ = has_marker() ? State::kText : State::kPlain;
-  }
-  step(c);
-}
-
-// Arguments that are not JSON, up to the end of the call.
-void ToolCallParser::step_broken(char c) {
-  held_ += c;
-  if (has_marker() && held_ == kCallEnd) {
-    held_.clear();
-    emit(PieceKind::kEnd, {});
-    after_call_ = true;
-    state_ = State::kText;
-  } else if (!has_marker() || !kCallEnd.starts_with(held_)) {
-    const bool may_begin = has_marker() && c == kCallEnd.front();
-    if (may_begin) held_.pop_back();
-    emit(PieceKind::kArguments, held_);
-    held_ = may_begin ? std::string(1, c) : std::string();
-  }
-}
-
-// Between a call's object and its end marker; a brace too many, or another call, may come.
-void ToolCallParser::step_after_call(char c) {
-  if (held_.empty()) {
-    if (is_call_space(c)) return;
-    if (c == '}' && !std::exchange(has_extra_brace_, true)) return;
-    if (c == '{') {
-      begin_call();
-      held_ = c;
-      state_ = State::kKey;
-      return;
-    }
-  }
-  held_ += c;
-  if (held_ == kCallEnd) {
-    held_.clear();
-    state_ = State::kText;
-  } else if (!kCallEnd.starts_with(held_)) {
-    state_ = State::kText;
-    for (const char one : std::exchange(held_, {})) step(one);
-  }
+  reader_->finish();
+  return reader_->take();
 }
 
 }  // namespace gabbro::text

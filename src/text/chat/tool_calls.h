@@ -1,23 +1,46 @@
 // Calls of tools in an answer's text, recognized while it is generated.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "src/text/chat/json_repair.h"
-
 namespace gabbro::text {
+
+class CallReader;  // calls/call_reader.h
 
 enum class ToolCallFormat {
   kNone,
-  kHermes,  // <tool_call>{"name": ..., "arguments": {...}}</tool_call>, anywhere and several: Hermes, Qwen 2.5 and 3
-  kLlama3   // {"name": ..., "parameters": {...}} as the whole answer; several after ";"
+  kHermes,  // <tool_call>{"name": ..., "arguments": {...}}</tool_call>, anywhere and several: Hermes, Qwen, Granite
+  kLlama3,  // {"name": ..., "parameters": {...}} as the whole answer; several after ";"
+  kMistralList,  // [TOOL_CALLS][{"name": ..., "arguments": {...}}, ...]
+  kMistral,      // [TOOL_CALLS]name[ARGS]{...}, several
+  kCommand,      // <|START_ACTION|>[{"tool_name": ..., "parameters": {...}}, ...]<|END_ACTION|>
+  kPhi4,         // functools[{"name": ..., "arguments": {...}}, ...]
+  kGranite,      // <|tool_call|>[{"name": ..., "arguments": {...}}, ...]
+  kDeepSeek,  // <｜tool▁call▁begin｜>name<｜tool▁sep｜>{...}<｜tool▁call▁end｜>, and V3's form with a fence
+  kKimi,      // <|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{...}<|tool_call_end|>
+  kHarmony,        // <|channel|>commentary to=functions.name<|message|>{...}<|call|>: gpt-oss
+  kQwenTags,       // <function=name><parameter=key>value</parameter></function>: Qwen3-Coder
+  kGlm,            // <tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>
+  kMiniMax,        // <invoke name="name"><parameter name="key">value</parameter></invoke>
+  kDsml,           // as MiniMax, in tags of "｜DSML｜": DeepSeek V3.2
+  kPythonic,       // [name(key='value'), ...] as the whole answer
+  kLlama4,         // <|python_start|>[name(key='value'), ...]<|python_end|>
+  kLfm2,           // <|tool_call_start|>[name(key='value'), ...]<|tool_call_end|>
+  kOlmo3,          // <function_calls>name(key='value')</function_calls>
+  kFunctionGemma,  // <start_function_call>call:name{key:<escape>value<escape>}<end_function_call>
+  kGemma4          // <|tool_call>call:name{key:<|"|>value<|"|>}<tool_call|>
 };
 
 // The format that a model's chat template (Jinja or Go) teaches; kNone: not known.
 ToolCallFormat tool_call_format(std::string_view template_source);
+
+// The parts of a format that vocabularies may have as control tokens: the parser has to see them.
+std::vector<std::string> tool_call_controls(ToolCallFormat format);
 
 struct ToolCallPiece {
   enum class Kind {
@@ -31,51 +54,25 @@ struct ToolCallPiece {
   bool operator==(const ToolCallPiece&) const = default;
 };
 
+// The names of tools, each with its parameters that are texts.
+using KnownTools = std::map<std::string, std::set<std::string>>;
+
 // The pieces, joined where neighbors have one kind, are the same for every cut of the text. Text that begins like a
-// call and is not one stays text. White space next to calls is left out. Arguments are passed as they come, repaired by
-// JsonRepair; of a call whose name is known and whose arguments are not JSON, the rest is passed unchanged.
+// call and is not one stays text. White space next to calls is left out. JSON arguments are passed as they come,
+// repaired by JsonRepair; of a call whose name is known and whose arguments are not JSON, the rest is passed unchanged.
+// Parameters in tags or in Python's form become JSON, each when it is complete.
 class ToolCallParser {
  public:
-  // `names`: of the tools. In a format without a marker only they are calls.
-  ToolCallParser(ToolCallFormat format, std::set<std::string> names);
+  // In a format without a marker only these tools are calls.
+  ToolCallParser(ToolCallFormat format, KnownTools tools);
+  ~ToolCallParser();
+  ToolCallParser(ToolCallParser&&) noexcept;
 
   std::vector<ToolCallPiece> feed(std::string_view text);
   std::vector<ToolCallPiece> finish();
 
  private:
-  enum class State { kText, kPlain, kOpen, kKey, kKeyText, kColon, kValue, kAfterValue, kBroken, kAfterCall };
-  enum class Key { kName, kArguments, kOther };
-
-  void step(char c);
-  void step_text(char c);
-  void step_bare(char c);
-  void step_object(char c);
-  void step_key(char c);
-  void step_value(char c);
-  void step_broken(char c);
-  void step_after_call(char c);
-  void begin_call();
-  void begin_value(char c);
-  void end_value(char c);
-  void end_call(char c);
-  void announce();
-  void reject(char c);
-  void release();
-  void emit(ToolCallPiece::Kind kind, std::string_view text);
-  bool has_marker() const { return format_ == ToolCallFormat::kHermes; }
-
-  const ToolCallFormat format_;
-  const std::set<std::string> names_;
-  State state_ = State::kText;
-  std::string blanks_, held_;  // white space, and what follows it: text or a call
-  bool after_call_ = false;
-  // The call that is being read.
-  JsonRepair repair_;
-  std::string key_text_, value_, name_, arguments_;
-  Key key_ = Key::kOther;
-  bool begun_ = false, streams_ = false;  // of the member's value
-  bool announced_ = false, has_arguments_ = false, has_extra_brace_ = false;
-  std::vector<ToolCallPiece> pieces_;
+  std::unique_ptr<CallReader> reader_;
 };
 
 }  // namespace gabbro::text

@@ -1,5 +1,6 @@
 #include "src/text/grammar/tool_rules.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
@@ -45,14 +46,56 @@ ExprId arguments_of(Rules& rules, const Json& tool) {
   }
 }
 
-// {"name": "f", "arguments": {...}} of one of the tools.
-ExprId call_of(Rules& rules, const Json& tools, std::string_view arguments_key) {
+// Texts around the name and the arguments of a call, and around several calls.
+struct CallForm {
+  std::string_view format;
+  std::string_view before_name, after_name, after_arguments;
+  std::string_view begin{}, between{}, end{};
+};
+constexpr CallForm kCallForms[] = {
+    {"hermes", "{\"name\": \"", "\", \"arguments\": ", "}"},
+    {"llama3", "{\"name\": \"", "\", \"parameters\": ", "}"},
+    {"mistral_list", "{\"name\": \"", "\", \"arguments\": ", "}", "[TOOL_CALLS][", ", ", "]"},
+    {"phi4", "{\"name\": \"", "\", \"arguments\": ", "}", "functools[", ", ", "]"},
+    {"granite", "{\"name\": \"", "\", \"arguments\": ", "}", "<|tool_call|>[", ", ", "]"},
+    {"command", "{\"tool_name\": \"", "\", \"parameters\": ", "}", "<|START_ACTION|>[", ", ", "]<|END_ACTION|>"},
+    {"mistral", "[TOOL_CALLS]", "[ARGS]", ""},
+    {"deepseek", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁begin｜>", "",
+     "<｜tool▁calls▁end｜>"},
+    {"kimi", "<|tool_call_begin|>functions.", ":0<|tool_call_argument_begin|>", "<|tool_call_end|>",
+     "<|tool_calls_section_begin|>", "", "<|tool_calls_section_end|>"},
+    {"harmony", "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", ""},
+};
+
+const CallForm& call_form(std::string_view format) {
+  const auto found = std::ranges::find(kCallForms, format, &CallForm::format);
+  if (found == std::end(kCallForms)) throw bad_input("there is no form of calls '{}'", format);
+  return *found;
+}
+
+// A call of one of the tools.
+ExprId call_of(Rules& rules, const Json& tools, const CallForm& form) {
   std::vector<ExprId> calls;
   for (const Json& tool : tools) {
-    const std::string begin = R"({"name": )" + tool.at("name").dump() + ", \"" + std::string(arguments_key) + "\": ";
-    calls.push_back(rules.sequence({rules.literal(begin), arguments_of(rules, tool), rules.literal("}")}));
+    const std::string name = tool.at("name").dump();  // of letters that JSON does not escape, in quotes
+    const std::string begin =
+        std::string(form.before_name) + name.substr(1, name.size() - 2) + std::string(form.after_name);
+    calls.push_back(rules.sequence(
+        {rules.literal(begin), arguments_of(rules, tool), rules.literal(std::string(form.after_arguments))}));
   }
   return rules.choice(std::move(calls));
+}
+
+// One call or several, and nothing else.
+ExprId required_calls(Rules& rules, ExprId call, const CallForm& form, bool parallel) {
+  std::vector<ExprId> parts{rules.literal(std::string(form.begin)), call};
+  const bool may_follow = parallel && form.format != "harmony";  // which ends its message with a call
+  if (may_follow) {
+    const ExprId next = rules.sequence({rules.literal(std::string(form.between)), call});
+    parts.push_back(rules.repeat(next, 0, kUnbounded));
+  }
+  parts.push_back(rules.literal(std::string(form.end)));
+  return rules.sequence(std::move(parts));
 }
 
 ExprId hermes_answer(Rules& rules, ExprId call, bool required, bool parallel) {
@@ -92,11 +135,19 @@ RuleId add_tool_calls(Rules& rules, std::string_view description) {
   if (!given.is_object() || !given.contains("tools") || given["tools"].empty())
     throw bad_input("the description of the tools is not one");
   const bool required = given.value("required", false);
-  const bool is_llama = given.value("format", "") == "llama3";
-  const ExprId call = call_of(rules, given["tools"], is_llama ? "parameters" : "arguments");
+  const bool parallel = given.value("parallel", true);
+  const CallForm& form = call_form(given.value("format", ""));
+  const ExprId call = call_of(rules, given["tools"], form);
   const RuleId root = rules.add_rule("root");
-  rules.define(root, is_llama ? llama3_answer(rules, call, required)
-                              : hermes_answer(rules, call, required, given.value("parallel", true)));
+  if (form.format == "llama3") {
+    rules.define(root, llama3_answer(rules, call, required));
+  } else if (form.format == "hermes") {
+    rules.define(root, hermes_answer(rules, call, required, parallel));
+  } else if (required) {
+    rules.define(root, required_calls(rules, call, form, parallel));
+  } else {
+    throw bad_input("calls in the form '{}' have a grammar only where they are required", form.format);
+  }
   return root;
 }
 

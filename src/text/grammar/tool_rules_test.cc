@@ -48,6 +48,33 @@ TEST(ToolRules, OtherAnswersAreFreeUntilACallBegins) {
   EXPECT_FALSE(several.begins(f + call(R"({"name": "x)")));
 }
 
+TEST(ToolRules, RequiredCallsInTheFormsOfOtherFamilies) {
+  const auto accepts = [](const char* format, const std::string& text) {
+    return TestGrammar(kCalls, R"({"format": ")" + std::string(format) + R"(", "required": true, )" + kTools + "}")
+        .accepts(text);
+  };
+  for (const auto& [format, text] : std::vector<std::pair<const char*, std::string>>{
+           {"mistral_list", R"([TOOL_CALLS][{"name": "f", "arguments": {"a": 7}}, {"name": "g", "arguments": {}}])"},
+           {"mistral", R"([TOOL_CALLS]f[ARGS]{"a": 7}[TOOL_CALLS]g[ARGS]{})"},
+           {"phi4", R"(functools[{"name": "f", "arguments": {"a": 7}}])"},
+           {"granite", R"(<|tool_call|>[{"name": "f", "arguments": {"a": 7}}])"},
+           {"command", R"(<|START_ACTION|>[{"tool_name": "f", "parameters": {"a": 7}}]<|END_ACTION|>)"},
+           {"deepseek",
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": "
+            "7}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"},
+           {"kimi",
+            "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"a\": 7}"
+            "<|tool_call_end|><|tool_calls_section_end|>"},
+           {"harmony", "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\": 7}"}}) {
+    EXPECT_TRUE(accepts(format, text)) << text;
+    EXPECT_FALSE(accepts(format, "I look. " + text)) << text;
+    EXPECT_FALSE(accepts(format, text + " ")) << text;
+  }
+  EXPECT_FALSE(accepts("mistral", R"([TOOL_CALLS]f[ARGS]{"b": 7})"));
+  EXPECT_THROW(TestGrammar(kCalls, R"({"format": "mistral", )" + kTools + "}"), Error);
+  EXPECT_THROW(accepts("none", ""), Error);
+}
+
 TEST(ToolRules, Llama3CallsAreObjects) {
   TestGrammar required(kCalls, R"({"format": "llama3", "required": true, )" + kTools + "}");
   TestGrammar free(kCalls, R"({"format": "llama3", )" + kTools + "}");

@@ -1,0 +1,52 @@
+// Calls that are objects of JSON with their name in it: within tags, in a list after a marker, or bare.
+#pragma once
+
+#include "src/text/chat/calls/call_reader.h"
+#include "src/text/chat/json_repair.h"
+
+namespace gabbro::text {
+
+struct ObjectMarkers {
+  std::string begin, end;  // empty begin: calls are the whole answer; empty end: nothing follows a call or its list
+};
+
+class ObjectCallReader final : public CallReader {
+ public:
+  // The first byte of `begin` is nowhere else in it.
+  ObjectCallReader(ObjectMarkers markers, KnownTools tools)
+      : CallReader(std::move(tools)), markers_(std::move(markers)) {}
+
+  void step(char c) override;
+  void finish() override;
+
+ private:
+  enum class State { kText, kPlain, kOpen, kKey, kKeyText, kColon, kValue, kAfterValue, kBroken, kAfterCall };
+  enum class Key { kName, kArguments, kOther };
+
+  void step_text(char c);
+  void step_bare(char c);
+  void step_object(char c);
+  void step_key(char c);
+  void step_value(char c);
+  void step_broken(char c);
+  void step_after_call(char c);
+  void begin_object();
+  void begin_value(char c);
+  void end_value(char c);
+  void end_object(char c);
+  void announce_object();
+  void reject(char c);
+  bool has_marker() const { return !markers_.begin.empty(); }
+
+  const ObjectMarkers markers_;
+  State state_ = State::kText;
+  bool is_list_ = false;  // the objects are in a list
+  // The call that is being read.
+  JsonRepair repair_;
+  std::string key_text_, value_, arguments_;
+  Key key_ = Key::kOther;
+  bool begun_ = false, streams_ = false;  // of the member's value
+  bool announced_ = false, has_arguments_ = false, has_extra_brace_ = false;
+};
+
+}  // namespace gabbro::text
