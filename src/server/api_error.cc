@@ -26,10 +26,57 @@ const char* ApiError::type() const {
   }
 }
 
-Dialect dialect_of(std::string_view path) { return path.starts_with("/api/") ? Dialect::kOllama : Dialect::kOpenAi; }
+Dialect dialect_of(std::string_view path) {
+  if (path.starts_with("/api/")) return Dialect::kOllama;
+  return path.starts_with("/v1/messages") ? Dialect::kAnthropic : Dialect::kOpenAi;
+}
 
-Json error_json(const ApiError& error, Dialect dialect) {
+namespace {
+
+const char* anthropic_type(int status) {
+  switch (status) {
+    case 401:
+      return "authentication_error";
+    case 403:
+      return "permission_error";
+    case 404:
+      return "not_found_error";
+    case 413:
+      return "request_too_large";
+    case 429:
+      return "rate_limit_error";
+    case 500:
+      return "api_error";
+    case 503:
+      return "overloaded_error";
+    case 504:
+      return "timeout_error";
+    default:
+      return "invalid_request_error";
+  }
+}
+
+Json anthropic_error(const ApiError& error, const std::string& request_id) {
+  std::string message = error.what();
+  // Agents look for these words before they make the conversation shorter.
+  if (error.code() == "context_length_exceeded")
+    message = fmt::format("prompt is too long: {} tokens > {} maximum", error.extra.value("n_prompt_tokens", 0),
+                          error.extra.value("n_ctx", 0));
+  return {{"type", "error"},
+          {"error", {{"type", anthropic_type(error.status())}, {"message", message}}},
+          {"request_id", request_id}};
+}
+
+int status_in(Dialect dialect, int status) {
+  if (dialect != Dialect::kAnthropic) return status;
+  return status == 503 ? 529 : status == 501 ? 400 : status;
+}
+
+}  // namespace
+
+Json error_json(const ApiError& error, Dialect dialect, const std::string& request_id) {
   if (dialect == Dialect::kOllama) return {{"error", error.what()}};
+  if (dialect == Dialect::kAnthropic) return anthropic_error(error, request_id);
   const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   Json body = {{"message", error.what()},
                {"type", error.type()},
@@ -39,9 +86,10 @@ Json error_json(const ApiError& error, Dialect dialect) {
   return {{"error", std::move(body)}};
 }
 
-Response error_response(const ApiError& error, Dialect dialect) {
-  return {.status = error.status(),
-          .body = error_json(error, dialect).dump(-1, ' ', false, Json::error_handler_t::replace),
+Response error_response(const ApiError& error, const HttpRequest& request) {
+  const Dialect dialect = dialect_of(request.path);
+  return {.status = status_in(dialect, error.status()),
+          .body = error_json(error, dialect, request.id).dump(-1, ' ', false, Json::error_handler_t::replace),
           .headers = error.headers,
           .closes = error.closes,
           .delay_ms = error.delay_ms};

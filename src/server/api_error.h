@@ -37,12 +37,14 @@ class ApiError : public std::exception {
   std::string code_, param_;
 };
 
-enum class Dialect { kOpenAi, kOllama };
-Dialect dialect_of(std::string_view path);  // kOllama below /api/
+enum class Dialect { kOpenAi, kOllama, kAnthropic };
+Dialect dialect_of(std::string_view path);  // kOllama below /api/, kAnthropic below /v1/messages
 
-// {"error":{"message","type","param","code"}} or {"error":"text"}.
-Json error_json(const ApiError& error, Dialect dialect);
-Response error_response(const ApiError& error, Dialect dialect);
+// {"error":{"message","type","param","code"}}, {"error":"text"} or
+// {"type":"error","error":{"type","message"},"request_id"}.
+Json error_json(const ApiError& error, Dialect dialect, const std::string& request_id = {});
+// In the dialect of the request's path.
+Response error_response(const ApiError& error, const HttpRequest& request);
 
 // The status of an error of the library: bad_input is 400, a lack of memory 503, all else 500.
 ApiError api_error(const Error& error);

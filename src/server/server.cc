@@ -60,21 +60,19 @@ Server::Server(ServerOptions options, std::unique_ptr<ModelSource> source) {
   state_ = std::make_unique<State>(std::move(options), std::move(source));
   State* const state = state_.get();
   state->http = std::make_unique<HttpServer>(
-      http, HttpHandlers{.check = [state](HttpRequest& request) { return state->access.check(request); },
-                         .handle =
-                             [state](const std::shared_ptr<Exchange>& exchange) {
-                               state->router.handle(state->service, exchange);
-                             },
-                         .refuse =
-                             [](const HttpRequest& request, int status, const std::string& message) {
-                               return error_response(ApiError(status, message), dialect_of(request.path));
-                             },
-                         .headers = [state](const HttpRequest& request) { return state->access.cors_headers(request); },
-                         .done =
-                             [state](const HttpRequest& request, int status, double seconds) {
-                               state->access.done(request);
-                               state->log(request, status, seconds);
-                             }});
+      http,
+      HttpHandlers{
+          .check = [state](HttpRequest& request) { return state->access.check(request); },
+          .handle =
+              [state](const std::shared_ptr<Exchange>& exchange) { state->router.handle(state->service, exchange); },
+          .refuse = [](const HttpRequest& request, int status,
+                       const std::string& message) { return error_response(ApiError(status, message), request); },
+          .headers = [state](const HttpRequest& request) { return state->access.cors_headers(request); },
+          .done =
+              [state](const HttpRequest& request, int status, double seconds) {
+                state->access.done(request);
+                state->log(request, status, seconds);
+              }});
   state->service.count_connections([state] { return state->http->connections(); });
   state->http->every(kServiceTick, [state] { state->service.tick(); });
 }

@@ -77,7 +77,7 @@ void Service::note_unknown(const Fields& fields) {
 
 void Service::fail(Exchange& exchange, const ApiError& error) {
   if (error.status() == 500) spdlog::error("request {}: {}", exchange.request().id, error.what());
-  exchange.respond(error_response(error, dialect_of(exchange.request().path)));
+  exchange.respond(error_response(error, exchange.request()));
 }
 
 std::vector<std::shared_ptr<Answer>> Service::answers() {

@@ -43,8 +43,8 @@ std::string spelled(int byte) {
   return {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
 }
 
-// A token for each byte, and the control tokens of ChatML.
-text::Tokenizer byte_tokenizer() {
+// A token for each byte, the control tokens of ChatML, and further ones.
+text::Tokenizer byte_tokenizer(const std::vector<std::string>& controls) {
   text::VocabularySpec spec;
   spec.model = "gpt2";
   spec.pre = "gpt-2";
@@ -60,6 +60,10 @@ text::Tokenizer byte_tokenizer() {
   spec.tokens.push_back(spelled(0) + spelled(0));
   spec.types.push_back(static_cast<int32_t>(text::TokenType::kNormal));
   spec.merges.push_back(spelled(0) + " " + spelled(0));
+  for (const std::string& control : controls) {
+    spec.tokens.push_back(control);
+    spec.types.push_back(static_cast<int32_t>(text::TokenType::kControl));
+  }
   spec.eos = spec.eot = 257;
   spec.add_bos = false;
   return text::Tokenizer(std::move(spec));
@@ -82,7 +86,8 @@ class ScriptedModel final : public ModelService {
  public:
   ScriptedModel(std::string name, Json script)
       : script_(std::move(script)),
-        tokenizer_(byte_tokenizer()),
+        tokenizer_(
+            byte_tokenizer(script_.value("model", Json::object()).value("controls", std::vector<std::string>()))),
         template_(script_.value("model", Json::object()).value("template", kTemplate)) {
     const Json settings = script_.value("model", Json::object());
     facts_.name = std::move(name);
@@ -230,7 +235,10 @@ class ScriptedModel final : public ModelService {
       entry.channel->scores(std::span(entry.result.scores).last(1));
     }
     pass(entry, entry.stops->push(entry.characters.push(bytes)));
-    if (entry.stops->stopped()) return reached(StopReason::kStopText);
+    if (entry.stops->stopped()) {
+      entry.result.stop_text = entry.request.options.stop[static_cast<size_t>(entry.stops->match())];
+      return reached(StopReason::kStopText);
+    }
     if (entry.request.options.max_tokens == std::ssize(entry.result.token_ids)) return reached(StopReason::kMaxTokens);
     if (std::ssize(entry.request.prompt) + std::ssize(entry.result.token_ids) > facts_.context)
       return reached(StopReason::kContextFull);

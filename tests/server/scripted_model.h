@@ -8,7 +8,8 @@
 
 namespace gabbro::test {
 
-// The script: {"model": {"context": 4096, "parallel": 4, "load_ms": 0, "restart_ms": 0, "template": "of chats"},
+// The script: {"model": {"context": 4096, "parallel": 4, "load_ms": 0, "restart_ms": 0, "template": "of chats",
+// "controls": ["names of further control tokens"]},
 // "answers": [{"if": "text in the prompt", "tokens": ["Hel", "lo"], "prefill_ms": 0, "token_ms": 0, "fail_after": 3,
 // "error": "text", "repeat": 1}]}. The last answer without "if" is for all other prompts. Tokens are texts of one or
 // more bytes. After an error the model is not ready for restart_ms.

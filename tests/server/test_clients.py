@@ -69,7 +69,7 @@ class OpenAi(TestCase):
                            (lambda: self.client.models.retrieve("nothing"), openai.NotFoundError),
                            (lambda: self.client.with_options(api_key="wrong").models.list(), openai.AuthenticationError),
                            (lambda: self.chat("broken"), openai.InternalServerError),
-                           (lambda: self.client.responses.create(model="script", input="x"), openai.InternalServerError),
+                           (lambda: self.client.moderations.create(model="script", input="x"), openai.InternalServerError),
                            (lambda: self.client.embeddings.create(model="script", input="x"), openai.BadRequestError)):
             with self.assertRaises(kind):
                 call()
@@ -134,7 +134,7 @@ class Ollama(TestCase):
 
     def test_errors(self):
         for call in (lambda: self.client.chat(model="nothing", messages=USER), lambda: self.client.pull("x"),
-                     lambda: self.client.embed(model="script", input="x"), lambda: self.client.chat(model="script", messages=USER, format="json"),
+                     lambda: self.client.embed(model="script", input="x"), lambda: self.client.chat(model="script", messages=USER, format={"not": {}}),
                      lambda: list(self.client.chat(model="script", messages=[{"role": "user", "content": "broken"}], stream=True))):
             with self.assertRaises(self.ollama.ResponseError):
                 call()

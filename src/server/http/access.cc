@@ -245,7 +245,7 @@ Headers Access::cors_headers(const HttpRequest& request) const {
 std::optional<Response> Access::check(HttpRequest& request) {
   if (request.method == "OPTIONS" && request.header("access-control-request-method") != nullptr) {
     Headers headers = cors_headers(request);
-    if (headers.empty()) return error_response(ApiError(403, "the origin is not allowed"), dialect_of(request.path));
+    if (headers.empty()) return error_response(ApiError(403, "the origin is not allowed"), request);
     const std::string* const wanted = request.header("access-control-request-headers");
     headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
     if (wanted != nullptr) headers.emplace_back("Access-Control-Allow-Headers", *wanted);
@@ -254,7 +254,7 @@ std::optional<Response> Access::check(HttpRequest& request) {
   }
   const auto error = refusal(request);
   if (!error) return std::nullopt;
-  return error_response(*error, dialect_of(request.path));
+  return error_response(*error, request);
 }
 
 }  // namespace gabbro::server

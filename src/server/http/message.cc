@@ -53,6 +53,8 @@ const char* reason_of(int status) {
       return "Gateway Timeout";
     case 505:
       return "HTTP Version Not Supported";
+    case 529:
+      return "Site Is Overloaded";
   }
   return "Unknown";
 }
