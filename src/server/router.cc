@@ -21,6 +21,7 @@ Router::Router() {
   add_openai_models(*this);
   add_ollama_generation(*this);
   add_ollama_models(*this);
+  add_responses(*this);
   add_anthropic(*this);
   add_rerank(*this);
   add_tokens(*this);

@@ -8,6 +8,7 @@
 #include "src/server/answer/prompt.h"
 #include "src/server/answer/vectors.h"
 #include "src/server/routes/openai_common.h"
+#include "src/text/base64.h"
 
 namespace gabbro::server {
 namespace {
@@ -17,19 +18,7 @@ constexpr size_t kMostInputs = 2048;
 constexpr int64_t kMostIds = INT32_MAX;
 
 std::string base64_of(std::span<const float> values) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const auto bytes = std::as_bytes(values);
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t group = 0;
-    for (size_t j = 0; j < 3; ++j)
-      group = group << 8 | (i + j < bytes.size() ? std::to_integer<uint32_t>(bytes[i + j]) : 0);
-    for (int j = 0; j < 4; ++j) text += kDigits[group >> (18 - 6 * j) & 63];
-    if (i + 2 >= bytes.size()) text.back() = '=';
-    if (i + 1 >= bytes.size()) text[text.size() - 2] = '=';
-  }
-  return text;
+  return text::encode_base64({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
 }
 
 // A text, texts, token ids, or arrays of token ids.
