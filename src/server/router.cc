@@ -23,6 +23,7 @@ Router::Router() {
   add_ollama_models(*this);
   add_responses(*this);
   add_anthropic(*this);
+  add_llama(*this);
   add_rerank(*this);
   add_tokens(*this);
   add_operations(*this);

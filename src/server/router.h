@@ -49,6 +49,7 @@ void add_ollama_generation(Router& router);
 void add_ollama_models(Router& router);
 void add_responses(Router& router);
 void add_anthropic(Router& router);
+void add_llama(Router& router);
 void add_rerank(Router& router);
 void add_tokens(Router& router);
 void add_operations(Router& router);

@@ -11,20 +11,6 @@ std::string json_text(std::string_view text) {
   return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Json timings_of(const AnswerTotals& totals) {
-  const auto per_second = [](int64_t count, double seconds) {
-    return seconds > 0 ? static_cast<double>(count) / seconds : 0;
-  };
-  const int64_t computed = totals.prompt_tokens - totals.cached_tokens;
-  return {{"cache_n", totals.cached_tokens},
-          {"prompt_n", computed},
-          {"prompt_ms", totals.prefill_seconds * 1e3},
-          {"prompt_per_second", per_second(computed, totals.prefill_seconds)},
-          {"predicted_n", totals.generated_tokens},
-          {"predicted_ms", totals.decode_seconds * 1e3},
-          {"predicted_per_second", per_second(totals.generated_tokens, totals.decode_seconds)}};
-}
-
 void add_calls(Json& message, const Choice& choice) {
   if (choice.text.empty()) message["content"] = nullptr;
   for (const ToolCall& call : choice.calls) {
@@ -166,6 +152,20 @@ Json usage_of(const AnswerTotals& totals) {
           {"completion_tokens", totals.generated_tokens},
           {"total_tokens", totals.prompt_tokens + totals.generated_tokens},
           {"prompt_tokens_details", {{"cached_tokens", totals.cached_tokens}}}};
+}
+
+Json timings_of(const AnswerTotals& totals) {
+  const auto per_second = [](int64_t count, double seconds) {
+    return seconds > 0 ? static_cast<double>(count) / seconds : 0;
+  };
+  const int64_t computed = totals.prompt_tokens - totals.cached_tokens;
+  return {{"cache_n", totals.cached_tokens},
+          {"prompt_n", computed},
+          {"prompt_ms", totals.prefill_seconds * 1e3},
+          {"prompt_per_second", per_second(computed, totals.prefill_seconds)},
+          {"predicted_n", totals.generated_tokens},
+          {"predicted_ms", totals.decode_seconds * 1e3},
+          {"predicted_per_second", per_second(totals.generated_tokens, totals.decode_seconds)}};
 }
 
 std::string sse_event(std::string_view data) { return fmt::format("data: {}\n\n", data); }

@@ -19,6 +19,7 @@ struct OpenAiForm {
 std::unique_ptr<AnswerWriter> make_openai_writer(OpenAiForm form, size_t choices);
 
 Json usage_of(const AnswerTotals& totals);
+Json timings_of(const AnswerTotals& totals);  // of prompt and answer, as llama.cpp names them
 
 // An event of a stream: "data: ...\n\n".
 std::string sse_event(std::string_view data);

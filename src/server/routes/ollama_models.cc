@@ -7,6 +7,7 @@
 #include "src/server/router.h"
 #include "src/text/chat/chat_template.h"
 #include "src/text/chat/tool_calls.h"
+#include "src/text/special/fill_in.h"
 
 namespace gabbro::server {
 namespace {
@@ -38,6 +39,7 @@ Json capabilities_of(const ModelEntry& entry, const LoadedModel& model) {
   const text::ChatTemplate* const used = model.generator->chat_template(true);
   if (used != nullptr && text::tool_call_format(used->source()) != text::ToolCallFormat::kNone)
     capabilities.push_back("tools");
+  if (text::fill_in_tokens(model.generator->tokenizer()).are_known()) capabilities.push_back("insert");
   return capabilities;
 }
 

@@ -14,9 +14,8 @@ void refuse_route(Service&, const std::shared_ptr<Exchange>& exchange) {
 
 void add_refused(Router& router) {
   for (const char* const path :
-       {"/v1/responses", "/responses", "/v1/responses/input_tokens", "/v1/messages", "/v1/messages/count_tokens",
-        "/v1/chat/completions/input_tokens", "/v1/images/generations", "/v1/audio/speech", "/v1/audio/transcriptions",
-        "/v1/moderations", "/completion", "/infill", "/api/create", "/api/copy", "/api/push", "/api/pull"})
+       {"/v1/chat/completions/input_tokens", "/v1/images/generations", "/v1/audio/speech", "/v1/audio/transcriptions",
+        "/v1/moderations", "/api/create", "/api/copy", "/api/push", "/api/pull"})
     router.add({"POST", path, kNotServed, refuse_route});
   router.add({"DELETE", "/api/delete", kNotServed, refuse_route});
   router.add({"GET", "/slots", kNotServed, refuse_route});

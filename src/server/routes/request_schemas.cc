@@ -53,6 +53,38 @@ constexpr const char* kSchemas = R"json({
   "n": {"type": "integer", "minimum": 1, "maximum": 128},
   "max_tokens": {"type": "integer", "minimum": -1, "maximum": 16777216},
   "echo": {"type": "boolean"}}}]},
+"AnthropicMessage": {"type": "object", "required": ["role", "content"], "properties": {
+  "role": {"enum": ["user", "assistant", "system"]}, "content": {"$ref": "#/components/schemas/AnthropicText"}}},
+"AnthropicText": {"oneOf": [{"$ref": "#/components/schemas/Text"}, {"type": "array", "maxItems": 1000, "items": {"type": "object", "required": ["type", "text"],
+  "properties": {"type": {"enum": ["text"]}, "text": {"$ref": "#/components/schemas/Text"}}}}]},
+"MessagesRequest": {"allOf": [{"$ref": "#/components/schemas/Sampling"}, {"type": "object", "required": ["messages", "max_tokens"], "properties": {
+  "model": {"type": "string"},
+  "max_tokens": {"type": "integer", "minimum": 1, "maximum": 16777216},
+  "messages": {"type": "array", "minItems": 1, "maxItems": 10000, "items": {"$ref": "#/components/schemas/AnthropicMessage"}},
+  "system": {"$ref": "#/components/schemas/AnthropicText"},
+  "stream": {"type": "boolean"}}}]},
+"CountTokensRequest": {"type": "object", "required": ["messages"], "properties": {
+  "model": {"type": "string"},
+  "messages": {"type": "array", "minItems": 1, "maxItems": 10000, "items": {"$ref": "#/components/schemas/AnthropicMessage"}},
+  "system": {"$ref": "#/components/schemas/AnthropicText"}}},
+"ResponseItem": {"type": "object", "required": ["role", "content"], "properties": {
+  "type": {"enum": ["message"]}, "role": {"enum": ["system", "developer", "user", "assistant"]},
+  "content": {"$ref": "#/components/schemas/Content"}}},
+"ResponseInput": {"type": "object", "required": ["input"], "properties": {
+  "model": {"type": "string"},
+  "input": {"oneOf": [{"$ref": "#/components/schemas/Text"},
+    {"type": "array", "minItems": 1, "maxItems": 10000, "items": {"$ref": "#/components/schemas/ResponseItem"}}]},
+  "instructions": {"$ref": "#/components/schemas/Text"}}},
+"ResponseRequest": {"allOf": [{"$ref": "#/components/schemas/Sampling"}, {"$ref": "#/components/schemas/ResponseInput"},
+  {"type": "object", "required": ["input"], "properties": {
+  "stream": {"type": "boolean"},
+  "max_output_tokens": {"type": "integer", "minimum": 1, "maximum": 16777216}}}]},
+"LlamaRequest": {"allOf": [{"$ref": "#/components/schemas/Sampling"}, {"type": "object", "required": ["prompt"], "properties": {
+  "model": {"type": "string"},
+  "prompt": {"oneOf": [{"type": "string", "minLength": 1}, {"$ref": "#/components/schemas/TokenIds"}]},
+  "n_predict": {"type": "integer", "minimum": -2, "maximum": 16777216},
+  "n_probs": {"type": "integer", "minimum": 0, "maximum": 20},
+  "stream": {"type": "boolean"}, "return_tokens": {"type": "boolean"}}}]},
 "EmbeddingRequest": {"type": "object", "required": ["input"], "properties": {
   "model": {"type": "string"},
   "input": {"oneOf": [{"type": "string", "minLength": 1}, {"$ref": "#/components/schemas/TokenIds"},
@@ -103,6 +135,11 @@ constexpr const char* kSchemas = R"json({
 // Paths by their ends: aliases share a schema.
 constexpr std::pair<std::string_view, const char*> kBodies[] = {
     {"/chat/completions", "ChatRequest"},
+    {"/messages", "MessagesRequest"},
+    {"/messages/count_tokens", "CountTokensRequest"},
+    {"/responses/input_tokens", "ResponseInput"},
+    {"/responses", "ResponseRequest"},
+    {"/completion", "LlamaRequest"},
     {"/completions", "CompletionRequest"},
     {"/api/embeddings", "OllamaOldEmbedRequest"},
     {"/api/embed", "OllamaEmbedRequest"},

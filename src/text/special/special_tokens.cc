@@ -112,6 +112,18 @@ void derive_stripping(Deriver& deriver, const VocabularySpec& spec, std::vector<
 
 }  // namespace
 
+std::span<const std::string_view> fill_in_names(FillInPart part) {
+  switch (part) {
+    case FillInPart::kPrefix:
+      return kFimPrefix;
+    case FillInPart::kSuffix:
+      return kFimSuffix;
+    case FillInPart::kMiddle:
+      return kFimMiddle;
+  }
+  return {};
+}
+
 std::vector<int32_t> derive_special_tokens(const StringTable& table, VocabularySpec& spec,
                                            std::vector<uint8_t>& attributes) {
   Deriver deriver(table, attributes);
