@@ -5,8 +5,12 @@
 #include <cstdlib>
 
 #include "src/base/error.h"
+#include "src/server/answer/anthropic_fields.h"
+#include "src/server/answer/output_fields.h"
 #include "src/server/answer/prompt.h"
+#include "src/server/answer/responses_fields.h"
 #include "src/server/answer/sampling_fields.h"
+#include "src/server/answer/tool_fields.h"
 #include "src/server/http/access.h"
 #include "src/server/http/url.h"
 #include "src/server/routes/openai_common.h"
@@ -19,7 +23,12 @@ using namespace gabbro::server;
 
 const LoadedModel& model() {
   static const auto* const loaded = [] {
-    const Json script = Json::parse(R"({"m": {"answers": [{"tokens": ["a"]}]}})");
+    // A template that teaches calls.
+    const char* const chat_template =
+        "<tool_call>{% for m in messages %}{{ m.role }}{{ m.content }}{% for c in m.tool_calls or [] %}"
+        "{{ c.function.arguments | tojson }}{% endfor %}{% endfor %}";
+    Json script = Json::parse(R"({"m": {"answers": [{"tokens": ["a"]}]}})");
+    script["m"]["model"]["template"] = chat_template;
     gabbro::test::ScriptedModels models(script);
     return new LoadedModel(models.load(*models.find("m")));
   }();
@@ -57,6 +66,16 @@ void read_body(const std::string& text) {
     read_ollama_options(fields.object("options"), model(), context);
   });
   try_call([&] { render_chat(model(), read_messages(fields), read_template_variables(fields)); });
+  for (const auto read : {read_openai_tools, read_ollama_tools, read_responses_tools, read_anthropic_tools})
+    try_call([&] { prepare_tools(read(fields), model()); });
+  for (const auto read : {read_output_format, read_ollama_format, read_anthropic_format, read_responses_format})
+    try_call([&] { read(fields, model()); });
+  try_call([&] {
+    const AnthropicMessages given = read_anthropic_messages(fields);
+    render_chat(model(), given.messages, read_anthropic_variables(fields), nullptr, given.prefill);
+  });
+  try_call([&] { refuse_unsupported_responses(fields); });
+  try_call([&] { render_chat(model(), read_responses_messages(fields), read_responses_variables(fields)); });
   fields.unknown();
 }
 
@@ -73,9 +92,10 @@ void check_head(gabbro::fuzz::Input& input) {
 }
 
 void split_answer(gabbro::fuzz::Input& input) {
+  const ThoughtForm form{.is_harmony = input.boolean()};
   const std::string text = input.text(1000);
   const auto split = [&](size_t step) {
-    ThoughtSplitter splitter(ThoughtSplitter::Mode::kDetect);
+    ThoughtSplitter splitter(ThoughtSplitter::Mode::kDetect, form);
     std::string parts[2];
     const auto take = [&](const std::vector<AnswerPiece>& pieces) {
       for (const AnswerPiece& piece : pieces) parts[piece.is_thought ? 1 : 0] += piece.text;
