@@ -7,6 +7,7 @@
 #include "src/backend/survey.h"
 #include "src/base/input_errors.h"
 #include "src/base/large_memory.h"
+#include "src/base/pooled.h"
 
 namespace gabbro {
 
@@ -250,7 +251,7 @@ void Device::pack_from_host(const abi::PackRequest& all, const std::byte* host, 
 }
 
 Tensor Device::tensor_in(std::shared_ptr<void> memory, DType dtype, const Shape& shape) {
-  auto state = std::make_shared<TensorState>();
+  auto state = make_pooled<TensorState>();
   state->spec = {.shape = shape, .dtype = dtype};
   state->device = shared_from_this();
   state->layout = Layout::contiguous(shape);

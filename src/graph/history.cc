@@ -5,6 +5,7 @@
 
 #include "gabbro/graph/autocast.h"
 #include "src/base/error.h"
+#include "src/base/pooled.h"
 
 namespace gabbro {
 namespace {
@@ -14,7 +15,7 @@ thread_local bool training = false;
 
 // A tensor of this spec that stands for another one and has no value.
 Tensor stand_in(const TensorSpec& spec, const std::shared_ptr<Device>& device) {
-  auto state = std::make_shared<TensorState>();
+  auto state = make_pooled<TensorState>();
   state->spec = spec;
   state->device = device;
   state->layout = Layout::contiguous(spec.shape);
@@ -59,7 +60,7 @@ void require_gradient(const Tensor& x) {
     throw bad_input("[requires_grad] {} {} was computed from a tensor that requires a gradient; detach it",
                     dtype_name(x.dtype()), x.shape().to_string());
   }
-  if (!needs_gradient(x)) x.state().history = std::make_shared<History>();
+  if (!needs_gradient(x)) x.state().history = make_pooled<History>();
 }
 
 void record_history(const std::shared_ptr<Node>& node, std::span<const Tensor> outputs) {
@@ -70,7 +71,7 @@ void record_history(const std::shared_ptr<Node>& node, std::span<const Tensor> o
     TensorState& state = outputs[i].state();
     node->made.push_back(std::weak_ptr<TensorState>(outputs[i].shared_state()));
     if (!has_gradient || !is_differentiable(state.spec.dtype)) continue;
-    state.history = std::make_shared<History>(History{.node = node, .output = static_cast<int>(i)});
+    state.history = make_pooled<History>(History{.node = node, .output = static_cast<int>(i)});
     node->training = true;
   }
 }
@@ -87,7 +88,7 @@ Tensor output_of(const std::shared_ptr<Node>& node, int output) {
     again.state().output = output;
   }
   if (is_differentiable(again.dtype()))
-    again.state().history = std::make_shared<History>(History{.node = node, .output = output});
+    again.state().history = make_pooled<History>(History{.node = node, .output = output});
   made = again.shared_state();
   return again;
 }

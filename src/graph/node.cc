@@ -5,6 +5,7 @@
 
 #include "src/backend/device.h"
 #include "src/base/error.h"
+#include "src/base/pooled.h"
 #include "src/graph/history.h"
 #include "src/graph/observer.h"
 
@@ -94,7 +95,7 @@ std::shared_ptr<Node> make_node(const Op& op, std::vector<Tensor> inputs, Attrib
     }
   }
   if (device == nullptr) throw bad_input("[{}] no device", op.name);
-  auto node = std::make_shared<Node>();
+  auto node = make_pooled<Node>();
   node->sequence = ++recorded;
   node->op = &op;
   node->attributes = std::move(attributes);
@@ -105,7 +106,7 @@ std::shared_ptr<Node> make_node(const Op& op, std::vector<Tensor> inputs, Attrib
 }
 
 Tensor pending_output(const std::shared_ptr<Node>& node, size_t output) {
-  auto state = std::make_shared<TensorState>();
+  auto state = make_pooled<TensorState>();
   state->spec = node->outputs[output];
   state->device = node->device;
   state->node = node;

@@ -41,6 +41,7 @@ DType promote(DType a, const Number& b) {
 std::pair<Tensor, Tensor> promoted(const char* op, const Tensor& a, const Tensor& b) {
   require_plain(op, a);
   require_plain(op, b);
+  if (a.dtype() == b.dtype()) return {a, b};
   const DType dtype = promote(a.dtype(), b.dtype());
   return {cast(a, dtype), cast(b, dtype)};
 }

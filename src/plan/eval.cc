@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "src/base/error.h"
+#include "src/base/pooled.h"
 #include "src/graph/observer.h"
 #include "src/plan/retained_values.h"
 
@@ -96,7 +97,7 @@ void Evaluation::run(const std::atomic<bool>* cancel) {
 void Evaluation::finish() {
   for (size_t i = 0; i < left_.size(); ++i) {
     const TensorState& value = values_[values_.size() - left_.size() + i].state();
-    const Tensor kept(std::make_shared<TensorState>(value));
+    const Tensor kept(make_pooled<TensorState>(value));
     left_[i].first->kept.emplace_back(left_[i].second, kept);
     if (const Observer* const watching = observer()) watching->stored(kept.shared_state());
   }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "src/base/error.h"
+#include "src/base/pooled.h"
 #include "src/plan/planner.h"
 
 namespace gabbro {
@@ -105,7 +106,7 @@ std::vector<Tensor> Plan::run(const PlanParameters& parameters, std::byte* arena
   std::vector<Tensor> tensors;
   tensors.reserve(results_.size());
   for (const Result& result : results_) {
-    auto state = std::make_shared<TensorState>();
+    auto state = make_pooled<TensorState>();
     state->spec = result.spec;
     state->device = device;
     state->layout = result.layout;
