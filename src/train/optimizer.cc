@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "src/base/error.h"
+#include "src/base/pooled.h"
 #include "src/ops/grad.h"
 #include "src/ops/rules.h"
 #include "src/plan/eval.h"
@@ -73,6 +74,23 @@ const Tensor& Optimizer::number(double value) {
   return known;
 }
 
+Tensor Optimizer::spread(const Tensor& scalar, const Tensor& x) {
+  if (!scalar.has_value() || scalar.shape() == x.shape()) return scalar;
+  auto state = make_pooled<TensorState>(scalar.state());
+  state->spec.shape = x.shape();
+  state->layout = broadcast_layout(scalar.state().layout, x.shape());
+  return Tensor(std::move(state));
+}
+
+Tensor& Optimizer::shared_place(const Update& u, const char* name) {
+  return shared_[{u.group, name, &u.steps.state()}];
+}
+
+Tensor Optimizer::decayed(const Update& u) {
+  if (u.weight_decay == 0) return u.parameter;
+  return u.parameter * shared(u, "decay", [&] { return number(1) - u.lr * number(u.weight_decay); });
+}
+
 Tensor Optimizer::one_minus_power(double base, const Tensor& steps) {
   Tensor& known = powers_[{base, &steps.state()}];
   if (!known.defined()) known = neg(expm1(steps * number(std::log(base))));
@@ -101,6 +119,8 @@ void Optimizer::step(const StepOptions& options) {
   const auto kept = [&](const Tensor& before, const Tensor& after) {
     return options.skip.defined() ? where(options.skip, before, after) : after;
   };
+  powers_.clear();  // of a step that has thrown
+  shared_.clear();
   constexpr size_t kMostNumbers = 256;  // a schedule may give each step other ones
   if (numbers_.size() > kMostNumbers) numbers_.clear();
   // Parameters that have made equally many steps share their count, and what is computed from it.
@@ -140,6 +160,7 @@ void Optimizer::step(const StepOptions& options) {
     }
   }
   powers_.clear();
+  shared_.clear();
 }
 
 void Optimizer::zero_grad(bool set_to_none) {

@@ -37,16 +37,16 @@ bool Sgd::uses(size_t /*state*/, size_t group) const { return options_[group].mo
 Tensor Sgd::updated(const Update& u) {
   const SgdOptions& o = options_[u.group];
   Tensor g = u.gradient;
-  if (u.weight_decay != 0) g = g + u.parameter * number(u.weight_decay);
+  if (u.weight_decay != 0) g = g + u.parameter * number(u.weight_decay, g);
   if (o.momentum != 0) {
-    const Tensor momentum = number(o.momentum);
+    const Tensor momentum = number(o.momentum, g);
     Tensor fresh = g;
     if (o.dampening != 0 && !u.late)  // the first gradient is not dampened
       fresh = g * where(equal(u.steps, number(1)), number(1), number(1 - o.dampening));
     u.states[0] = u.states[0] * momentum + fresh;
     g = o.nesterov ? g + u.states[0] * momentum : u.states[0];
   }
-  return u.parameter - g * u.lr;
+  return u.parameter - g * spread(u.lr, g);
 }
 
 Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
@@ -65,17 +65,19 @@ bool Adam::uses(size_t state, size_t group) const { return state < 2 || options_
 Tensor Adam::moved(const Update& u, const Tensor& parameter, const Tensor& g) {
   const AdamOptions& o = options_[u.group];
   Tensor &m = u.states[0], &v = u.states[1];
-  m = m + (g - m) * number(1 - o.beta1);
-  v = v * number(o.beta2) + g * g * number(1 - o.beta2);
+  m = m + (g - m) * number(1 - o.beta1, g);
+  v = v * number(o.beta2, g) + g * g * number(1 - o.beta2, g);
   Tensor second = v;
   if (o.amsgrad) second = u.states[2] = maximum(u.states[2], v);
-  const Tensor step = u.lr / one_minus_power(o.beta1, u.steps);
-  const Tensor root = sqrt(second) / sqrt(one_minus_power(o.beta2, u.steps)) + number(o.epsilon);
+  const Tensor& step = shared(u, "step", [&] { return u.lr / one_minus_power(o.beta1, u.steps); });
+  const Tensor& scale = shared(u, "scale", [&] { return sqrt(one_minus_power(o.beta2, u.steps)); });
+  const Tensor root = sqrt(second) / scale + number(o.epsilon, g);
   return parameter - m / root * step;
 }
 
 Tensor Adam::updated(const Update& u) {
-  return moved(u, u.parameter, u.weight_decay != 0 ? u.gradient + u.parameter * number(u.weight_decay) : u.gradient);
+  return moved(u, u.parameter,
+               u.weight_decay != 0 ? u.gradient + u.parameter * number(u.weight_decay, u.gradient) : u.gradient);
 }
 
 AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& o)
@@ -87,7 +89,7 @@ AdamW::AdamW(std::vector<ParameterGroup> groups, const AdamWOptions& o)
                                .amsgrad = o.amsgrad}) {}
 
 Tensor AdamW::updated(const Update& u) {
-  const Tensor left = u.weight_decay != 0 ? u.parameter * (number(1) - u.lr * number(u.weight_decay)) : u.parameter;
+  const Tensor left = decayed(u);
   return moved(u, left, u.gradient);
 }
 
@@ -104,10 +106,10 @@ void Lion::check(const LionOptions& options) const {
 Tensor Lion::updated(const Update& u) {
   const LionOptions& o = options_[u.group];
   Tensor& m = u.states[0];
-  const Tensor left = u.weight_decay != 0 ? u.parameter * (number(1) - u.lr * number(u.weight_decay)) : u.parameter;
-  const Tensor direction = sign(m * number(o.beta1) + u.gradient * number(1 - o.beta1));
-  m = m * number(o.beta2) + u.gradient * number(1 - o.beta2);
-  return left - direction * u.lr;
+  const Tensor left = decayed(u);
+  const Tensor direction = sign(m * number(o.beta1, m) + u.gradient * number(1 - o.beta1, m));
+  m = m * number(o.beta2, m) + u.gradient * number(1 - o.beta2, m);
+  return left - direction * spread(u.lr, m);
 }
 
 Adagrad::Adagrad(std::vector<ParameterGroup> groups, const AdagradOptions& options)
@@ -123,10 +125,12 @@ void Adagrad::check(const AdagradOptions& options) const {
 
 Tensor Adagrad::updated(const Update& u) {
   const AdagradOptions& o = options_[u.group];
-  const Tensor g = u.weight_decay != 0 ? u.gradient + u.parameter * number(u.weight_decay) : u.gradient;
-  const Tensor rate = o.lr_decay == 0 ? u.lr : u.lr / (number(1) + (u.steps - number(1)) * number(o.lr_decay));
+  const Tensor g = u.weight_decay != 0 ? u.gradient + u.parameter * number(u.weight_decay, u.gradient) : u.gradient;
+  const Tensor rate = o.lr_decay == 0 ? spread(u.lr, g) : shared(u, "rate", [&] {
+    return u.lr / (number(1) + (u.steps - number(1)) * number(o.lr_decay));
+  });
   u.states[0] = u.states[0] + g * g;
-  return u.parameter - g / (sqrt(u.states[0]) + number(o.epsilon)) * rate;
+  return u.parameter - g / (sqrt(u.states[0]) + number(o.epsilon, g)) * rate;
 }
 
 RmsProp::RmsProp(std::vector<ParameterGroup> groups, const RmsPropOptions& options)
@@ -147,20 +151,20 @@ bool RmsProp::uses(size_t state, size_t group) const {
 
 Tensor RmsProp::updated(const Update& u) {
   const RmsPropOptions& o = options_[u.group];
-  const Tensor g = u.weight_decay != 0 ? u.gradient + u.parameter * number(u.weight_decay) : u.gradient;
-  const Tensor rest = number(1 - o.alpha);
-  u.states[0] = u.states[0] * number(o.alpha) + g * g * rest;
+  const Tensor g = u.weight_decay != 0 ? u.gradient + u.parameter * number(u.weight_decay, u.gradient) : u.gradient;
+  const Tensor rest = number(1 - o.alpha, g), rate = spread(u.lr, g);
+  u.states[0] = u.states[0] * number(o.alpha, g) + g * g * rest;
   Tensor square = u.states[0];
   if (o.centered) {
     Tensor& average = u.states[1];
     average = average + (g - average) * rest;
     square = square - average * average;
   }
-  const Tensor direction = g / (sqrt(square) + number(o.epsilon));
-  if (o.momentum == 0) return u.parameter - direction * u.lr;
+  const Tensor direction = g / (sqrt(square) + number(o.epsilon, g));
+  if (o.momentum == 0) return u.parameter - direction * rate;
   Tensor& buffer = u.states[2];
-  buffer = buffer * number(o.momentum) + direction;
-  return u.parameter - buffer * u.lr;
+  buffer = buffer * number(o.momentum, g) + direction;
+  return u.parameter - buffer * rate;
 }
 
 }  // namespace gabbro::train

@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "gabbro/nn/module.h"
@@ -78,10 +80,25 @@ class Optimizer {
 
   // A number of f32 and shape () that is uploaded once.
   const Tensor& number(double value);
+  // A view of that number in x's shape: no op records the broadcast.
+  Tensor number(double value, const Tensor& x) { return spread(number(value), x); }
+  // A view of a () tensor in x's shape; a tensor without a value is returned unchanged.
+  static Tensor spread(const Tensor& scalar, const Tensor& x);
   // 1 - base^steps, which does not cancel: computed by expm1.
   Tensor one_minus_power(double base, const Tensor& steps);
+  // The parameter times 1 - lr · decay.
+  Tensor decayed(const Update& u);
+  // A tensor that all parameters of a group with equally many steps share: recorded once a step. `name` is a literal.
+  template <class Make>
+  const Tensor& shared(const Update& u, const char* name, const Make& make) {
+    Tensor& known = shared_place(u, name);
+    if (!known.defined()) known = make();
+    return known;
+  }
 
  private:
+  Tensor& shared_place(const Update& u, const char* name);
+
   struct Group {
     std::vector<nn::Slot> parameters;
     double lr, weight_decay;
@@ -98,7 +115,8 @@ class Optimizer {
   std::vector<std::string> state_names_;
   Tensor no_steps_;
   std::map<double, Tensor> numbers_;
-  std::map<std::pair<double, const TensorState*>, Tensor> powers_;  // of this step
+  std::map<std::pair<double, const void*>, Tensor> powers_;                     // of this step, by base and steps
+  std::map<std::tuple<size_t, std::string_view, const void*>, Tensor> shared_;  // of this step
 };
 
 // Computes these tensors together with the model's and the optimizer's: a whole training step in one plan.
