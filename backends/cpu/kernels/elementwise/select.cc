@@ -25,21 +25,24 @@ T chosen(uint8_t condition, T a, T b) {
   return static_cast<T>((a & mask) | (b & static_cast<T>(~mask)));
 }
 
+// Strides that are known here have the loop in vectors.
+template <int kA, int kB, class T>
+void where_elements(const uint8_t* condition, const T* a, const T* b, int64_t count, T* out) {
+  for (int64_t i = 0; i < count; ++i) out[i] = chosen(condition[i], a[kA * i], b[kB * i]);
+}
+
 template <class T>
 void where_row(const Row& row) {
   const uint8_t* condition = static_cast<const uint8_t*>(row.in[0]);
   const T* a = static_cast<const T*>(row.in[1]);
   const T* b = static_cast<const T*>(row.in[2]);
   T* out = static_cast<T*>(row.out);
-  if (row.stride[0] == 1 && row.stride[1] == 1 && row.stride[2] == 1) {
-    for (int64_t i = 0; i < row.count; ++i) out[i] = chosen(condition[i], a[i], b[i]);
-    return;
-  }
-  if (row.stride[0] == 1 && row.stride[1] == 1 && row.stride[2] == 0) {  // else 0
-    const T other = *b;
-    for (int64_t i = 0; i < row.count; ++i) out[i] = chosen(condition[i], a[i], other);
-    return;
-  }
+  const auto has_strides = [&](int64_t of_a, int64_t of_b) {
+    return row.stride[0] == 1 && row.stride[1] == of_a && row.stride[2] == of_b;
+  };
+  if (has_strides(1, 1)) return where_elements<1, 1>(condition, a, b, row.count, out);
+  if (has_strides(1, 0)) return where_elements<1, 0>(condition, a, b, row.count, out);  // else a number
+  if (has_strides(0, 1)) return where_elements<0, 1>(condition, a, b, row.count, out);  // e.g. the gradient of relu
   for (int64_t i = 0; i < row.count; ++i)
     out[i] = chosen(condition[i * row.stride[0]], a[i * row.stride[1]], b[i * row.stride[2]]);
 }
