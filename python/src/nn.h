@@ -62,6 +62,7 @@ void set_member(nb::handle module, const char* name, Tensor& place, nb::handle v
 
 // nn_ties.cc: members of C++ layers for which a Parameter was assigned.
 void tie(nb::handle module, const std::string& name, Tensor& member, nb::handle parameter);
+bool has_ties();                                        // of any module
 void read_ties(nn::Module& module);                     // before the module computes
 std::shared_ptr<Tensor> tied_to(const Tensor& member);  // null where it is not tied
 nb::dict ties_of(nb::handle module);                    // the parameters by their names

@@ -71,6 +71,14 @@ void move(const ModulePointer& module, const nb::args& args, nb::handle device, 
   if (!dtype.is_none()) set_dtype(dtype);
 }
 
+bool has_hooks(nb::handle module) {
+  static PyObject* const name = PyUnicode_InternFromString("_call_hooks");
+  const nb::object attributes = nb::steal(PyObject_GenericGetDict(module.ptr(), nullptr));
+  const int found = attributes.is_valid() ? PyDict_Contains(attributes.ptr(), name) : -1;
+  if (found < 0) throw nb::python_error();
+  return found == 1;
+}
+
 std::string indented(const std::string& text) {
   std::string result;
   for (const char c : text) {
@@ -292,8 +300,8 @@ has a method ``forward``, which is what a call of the module calls.
   module.def(
       "__call__",
       [](nb::handle self, const nb::args& args, const nb::kwargs& kwargs) {
-        read_ties(*module_of(self));
-        if (nb::borrow<nb::dict>(self.attr("__dict__")).contains("_call_hooks"))
+        if (has_ties() || !nb::inst_ready(self)) read_ties(*module_of(self));
+        if (has_hooks(self))
           return nb::object(nb::module_::import_("gabbro.nn.hooks").attr("called")(self, args, kwargs));
         return nb::object(self.attr("forward")(*args, **kwargs));
       },

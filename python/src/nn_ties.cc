@@ -45,6 +45,8 @@ void tie(nb::handle self, const std::string& name, Tensor& member, nb::handle pa
   read_ties(*module);
 }
 
+bool has_ties() { return !known().empty(); }
+
 void read_ties(nn::Module& module) {
   if (known().empty()) return;
   if (Ties* own = ties_of(module))

@@ -75,7 +75,27 @@ class ReadGroups {
     return true;
   }
 
+  // Whether the groups have the parameters that they had when they were read, in lists.
+  bool same_parameters(const nb::list& groups) const {
+    if (nb::len(groups) != parameters_.size()) return false;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      PyObject* const found = PyDict_GetItem(groups[i].ptr(), name_of_parameters());
+      if (found == nullptr || !PyList_CheckExact(found) ||
+          static_cast<size_t>(PyList_Size(found)) != parameters_[i].size())
+        return false;
+      for (size_t k = 0; k < parameters_[i].size(); ++k)
+        if (PyList_GetItem(found, static_cast<Py_ssize_t>(k)) != parameters_[i][k].ptr()) return false;
+    }
+    return true;
+  }
+
   void read(const nb::list& groups) {
+    parameters_.clear();
+    for (nb::handle group : groups) {
+      std::vector<nb::object>& objects = parameters_.emplace_back();
+      for (nb::handle parameter : nb::iter(value_of(nb::borrow<nb::dict>(group), "params")))
+        objects.push_back(nb::borrow(parameter));
+    }
     groups_.clear();
     for (nb::handle group : groups) {
       std::vector<nb::object>& objects = groups_.emplace_back();
@@ -101,7 +121,12 @@ class ReadGroups {
     return true;
   }
 
-  std::vector<std::vector<nb::object>> groups_;
+  static PyObject* name_of_parameters() {
+    static PyObject* const name = PyUnicode_InternFromString("params");
+    return name;
+  }
+
+  std::vector<std::vector<nb::object>> groups_, parameters_;
 };
 
 // Computes what a step has recorded, with what the thread has left to be computed: the whole step in one plan.
@@ -123,6 +148,10 @@ template <class O>
 struct Bound : O {
   using O::O;
   ReadGroups groups_read;
+
+  bool has_parameters(const nb::list& groups) const {
+    return groups_read.same_parameters(groups) || python::has_parameters(*this, groups);
+  }
 };
 
 template <class O, class Options>
@@ -155,9 +184,11 @@ void bind_optimizer(nb::module_& m, const char* name, Options (*options_of)(cons
       .def(
           "has_read",
           [](const B& self, const nb::list& groups) {
-            return self.groups_read.same(groups) && has_parameters(self, groups);
+            return self.groups_read.same(groups) && self.has_parameters(groups);
           },
-          nb::sig("def has_read(self, groups: list[dict[str, Any]], /) -> bool"));
+          nb::sig("def has_read(self, groups: list[dict[str, Any]], /) -> bool"))
+      .def("has_parameters", &B::has_parameters,
+           nb::sig("def has_parameters(self, groups: list[dict[str, Any]], /) -> bool"));
 }
 
 void bind_kinds(nb::module_& m) {
@@ -247,8 +278,6 @@ void bind_optimizers(nb::module_& m) {
              require_no_trace();
              self.zero_grad(set_to_none);
            })
-      .def("has_parameters", has_parameters,
-           nb::sig("def has_parameters(self, groups: list[dict[str, Any]], /) -> bool"))
       .def(
           "state_dict", [](const train::Optimizer& self) { return dict_of(self.state_dict()); },
           nb::sig("def state_dict(self) -> dict[str, Tensor]"))

@@ -9,11 +9,9 @@ from .._core import Module, Tensor
 from . import functional
 
 
-def _result(x: Tensor, y: Tensor, inplace: bool) -> Tensor:
-    if inplace:
-        x[...] = y
-        return x
-    return y
+def _written(x: Tensor, y: Tensor) -> Tensor:
+    x[...] = y
+    return x
 
 
 class ReLU(_core.ReLU):
@@ -31,7 +29,8 @@ class ReLU(_core.ReLU):
 
     def forward(self, input: Tensor) -> Tensor:
         """The result."""
-        return _result(input, super().forward(input), self.inplace)
+        result = _core.ReLU.forward(self, input)
+        return _written(input, result) if self.inplace else result
 
 
 class ReLU6(_core.ReLU6):
@@ -45,7 +44,8 @@ class ReLU6(_core.ReLU6):
 
     def forward(self, input: Tensor) -> Tensor:
         """The result."""
-        return _result(input, super().forward(input), self.inplace)
+        result = _core.ReLU6.forward(self, input)
+        return _written(input, result) if self.inplace else result
 
 
 class SELU(_core.SELU):
@@ -59,7 +59,8 @@ class SELU(_core.SELU):
 
     def forward(self, input: Tensor) -> Tensor:
         """The result."""
-        return _result(input, super().forward(input), self.inplace)
+        result = _core.SELU.forward(self, input)
+        return _written(input, result) if self.inplace else result
 
 
 class SiLU(_core.SiLU):
@@ -73,7 +74,8 @@ class SiLU(_core.SiLU):
 
     def forward(self, input: Tensor) -> Tensor:
         """The result."""
-        return _result(input, super().forward(input), self.inplace)
+        result = _core.SiLU.forward(self, input)
+        return _written(input, result) if self.inplace else result
 
 
 class Mish(_core.Mish):
@@ -87,7 +89,8 @@ class Mish(_core.Mish):
 
     def forward(self, input: Tensor) -> Tensor:
         """The result."""
-        return _result(input, super().forward(input), self.inplace)
+        result = _core.Mish.forward(self, input)
+        return _written(input, result) if self.inplace else result
 
 
 class Hardsigmoid(_core.Hardsigmoid):
@@ -101,7 +104,8 @@ class Hardsigmoid(_core.Hardsigmoid):
 
     def forward(self, input: Tensor) -> Tensor:
         """The result."""
-        return _result(input, super().forward(input), self.inplace)
+        result = _core.Hardsigmoid.forward(self, input)
+        return _written(input, result) if self.inplace else result
 
 
 class Hardswish(_core.Hardswish):
@@ -115,7 +119,8 @@ class Hardswish(_core.Hardswish):
 
     def forward(self, input: Tensor) -> Tensor:
         """The result."""
-        return _result(input, super().forward(input), self.inplace)
+        result = _core.Hardswish.forward(self, input)
+        return _written(input, result) if self.inplace else result
 
 
 class LeakyReLU(_core.LeakyReLU):
@@ -129,7 +134,8 @@ class LeakyReLU(_core.LeakyReLU):
 
     def forward(self, input: Tensor) -> Tensor:
         """The result."""
-        return _result(input, super().forward(input), self.inplace)
+        result = _core.LeakyReLU.forward(self, input)
+        return _written(input, result) if self.inplace else result
 
 
 class ELU(_core.ELU):
@@ -143,7 +149,8 @@ class ELU(_core.ELU):
 
     def forward(self, input: Tensor) -> Tensor:
         """The result."""
-        return _result(input, super().forward(input), self.inplace)
+        result = _core.ELU.forward(self, input)
+        return _written(input, result) if self.inplace else result
 
 
 class CELU(_core.CELU):
@@ -157,7 +164,8 @@ class CELU(_core.CELU):
 
     def forward(self, input: Tensor) -> Tensor:
         """The result."""
-        return _result(input, super().forward(input), self.inplace)
+        result = _core.CELU.forward(self, input)
+        return _written(input, result) if self.inplace else result
 
 
 class Hardtanh(_core.Hardtanh):
@@ -171,7 +179,8 @@ class Hardtanh(_core.Hardtanh):
 
     def forward(self, input: Tensor) -> Tensor:
         """The result."""
-        return _result(input, super().forward(input), self.inplace)
+        result = _core.Hardtanh.forward(self, input)
+        return _written(input, result) if self.inplace else result
 
 
 class Dropout1d(_core.Dropout2d):
