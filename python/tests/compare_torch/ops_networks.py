@@ -311,7 +311,7 @@ def add_windows(op) -> None:
     )
     op(
         "interpolate",
-        "F.interpolate(a, size, None, mode, corners)",
+        "F.interpolate(a, size, None, mode, corners if mode == 'bilinear' else None)",
         "TF.interpolate(a, size, mode=mode, align_corners=corners if mode == 'bilinear' else None)",
         resized,
         weight=0.6,
