@@ -90,7 +90,7 @@ class ImageRun {
     const std::string path = numbered_path(o_.out, ++number_, count_);
     PictureResult result = generate(path);
     for (const std::string& note : result.notes) {
-      if (number_ == 1) report("note", note);
+      if (noted_.insert(note).second) report("note", note);
     }
     const pictures::PipelineFacts& facts = pipeline_->facts();
     const pictures::PictureText text = describe_picture(o_, request_, result, facts);
@@ -126,6 +126,7 @@ class ImageRun {
   const Cancelable cancelable_;
   LatentFile latent_;
   int64_t number_ = 0, count_ = 1;
+  std::set<std::string> noted_;  // each note is reported once
   nlohmann::ordered_json made_ = nlohmann::ordered_json::array();
 };
 
@@ -136,6 +137,7 @@ std::shared_ptr<Pipeline> load_pipeline(const ImageArguments& o) {
                                     .embeddings = o.embeddings};
   options.preview_decoder = o.preview_decoder;
   options.encoder = !o.init.empty();
+  options.precision = pictures::parse_precision(o.precision);
   options.vae = o.vae;
   options.text_encoders = o.text_encoders;
   options.tokenizers = o.tokenizers;

@@ -133,6 +133,7 @@ void add_pictures(Command& command, ImageArguments& o, NamedOptions& named) {
               "pictures above 512 x 512")
       .one_of({"auto", "on", "off"})
       .placeholder("auto|on|off");
+  add_precision(command, o.precision);
   command
       .option("--resume-latent", o.resume_latent,
               "Only decode this latent, which was kept where a picture could not be decoded")
@@ -159,6 +160,16 @@ void add_parts(Command& command, ImageArguments& o) {
 }
 
 }  // namespace
+
+void add_precision(Command& command, std::string& precision) {
+  command
+      .option(
+          "--precision", precision,
+          "Format that the U-Net and the autoencoder compute in: f16 and bf16 are fast on GPUs and round; auto: f32")
+      .one_of({"auto", "f32", "f16", "bf16"})
+      .placeholder("auto|f32|f16|bf16")
+      .alias("--dtype");
+}
 
 NamedOptions add_image_options(Command& command, ImageArguments& o) {
   NamedOptions named;

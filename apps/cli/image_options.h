@@ -15,4 +15,7 @@ using NamedOptions = std::vector<std::pair<std::string, Option>>;  // "--steps"
 // All but the model and the options that commands share. `o` has to live as long as the command line is read.
 NamedOptions add_image_options(Command& command, ImageArguments& o);
 
+// --precision
+void add_precision(Command& command, std::string& precision);
+
 }  // namespace gabbro::cli

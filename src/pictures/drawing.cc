@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "gabbro/graph/eval.h"
 #include "src/base/error.h"
 #include "src/base/seconds_since.h"
 #include "src/images/resize.h"
@@ -61,11 +60,9 @@ void Drawing::read_init() {
   share_ = reduce_mask(mask_, s_.facts.size_multiple, reduction);
 }
 
-Latent Drawing::encode(Tensor picture, BatchNoise& noise) const {
+Latent Drawing::encode(const Tensor& picture, BatchNoise& noise) {
   const diffusion::AutoencoderConfig& config = s_.autoencoder->config();
-  Tensor moments = s_.autoencoder->encode(picture);  // [1, 2 C, h, w]
-  eval(std::span(&moments, 1), request_.cancel);
-  const std::vector<float> values = to_host<float>(moments);
+  const std::vector<float> values = s_.encode_moments(picture, request_.cancel, result_.notes);
   const size_t count = values.size() / 2;
   Latent latent(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count));
   if (rules_.samples_encoder) {
@@ -87,9 +84,10 @@ Latent Drawing::call_model(const SamplerModel& model, const Schedule& schedule, 
                            double timestep) {
   Latent output = s_.denoise(x, condition_, timestep, prompts_, request_, pass.size.height, pass.size.width);
   ++result_.evaluations;
-  for (const float value : output) {
-    if (!std::isfinite(value))
-      throw failed("step {}: the U-Net's output has values that are not numbers", result_.evaluations);
+  if (!all_finite(output)) {
+    throw Error(ErrorCode::kFailed,
+                fmt::format("step {}: the U-Net's output has values that are not numbers", result_.evaluations),
+                s_.facts.precision == "f32" ? "" : "--precision f32 has a larger range");
   }
   if (request_.on_step) {
     const double ratio = schedule.table->sigma_at(timestep);
@@ -123,9 +121,9 @@ Latent Drawing::draw(const Pass& pass, BatchNoise& noise) {
   };
   if (!mask_.pixels.empty()) {
     // diffusers encodes the picture without its masked part here, also for models that do not take it.
-    Tensor rest = tensor_of(init_, *s_.device, &mask_);
+    const Tensor rest = tensor_of(init_, *s_.device, &mask_);
     if (s_.inpaints()) {
-      const Latent encoded = encode(std::move(rest), noise);
+      const Latent encoded = encode(rest, noise);
       condition_ = share_;
       condition_.insert(condition_.end(), encoded.begin(), encoded.end());
     } else if (rules_.samples_encoder) {
@@ -172,7 +170,7 @@ void Drawing::decode() {
   const Size size = latent_size();
   if (request_.on_latent) request_.on_latent(result_.latent, size.height, size.width);
   const auto started = std::chrono::steady_clock::now();
-  result_.picture = s_.decode(result_.latent, size.height, size.width, request_);
+  result_.picture = s_.decode(result_.latent, size.height, size.width, request_, result_.notes);
   if (!mask_.pixels.empty()) paste_unmasked(result_.picture, init_, mask_);
   result_.decode_seconds = seconds_since(started);
   s_.files.require_unchanged();

@@ -31,7 +31,7 @@ class Drawing {
   Size latent_size() const;
   std::unique_ptr<BatchNoise> make_noise(uint64_t offset) const;
   void read_init();
-  Latent encode(Tensor picture, BatchNoise& noise) const;
+  Latent encode(const Tensor& picture, BatchNoise& noise);
   Latent draw_at_size();
   Latent draw_larger(const Latent& latent);
   Latent draw(const Pass& pass, BatchNoise& noise);

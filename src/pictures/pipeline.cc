@@ -3,15 +3,12 @@
 #include "gabbro/graph/eval.h"
 #include "src/base/error.h"
 #include "src/formats/quant/quant.h"
-#include "src/models/diffusion/banded_decoder.h"
 #include "src/models/weights/checkpoint_weights.h"
 #include "src/models/weights/module_weights.h"
 #include "src/pictures/guidance.h"
-#include "src/pictures/picture_tensor.h"
 #include "src/pictures/pipeline_folder.h"
 #include "src/pictures/pipeline_parts.h"
 #include "src/pictures/pipeline_state.h"
-#include "src/pictures/preview.h"
 #include "src/pictures/request_schedule.h"
 
 namespace gabbro::pictures {
@@ -24,8 +21,8 @@ constexpr int64_t kMostSide = 16384, kMostSteps = 1000, kMostBatch = 4096;
 // A model of modules from a part's folder.
 template <class M, class... Options>
 std::shared_ptr<M> load_part(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
-                             const PipelineOptions& options, FilesInUse& files, PipelineFacts& facts, const char* part,
-                             const Options&... of_model) {
+                             const PipelineOptions& options, DType dtype, FilesInUse& files, PipelineFacts& facts,
+                             const char* part, const Options&... of_model) {
   llm::WeightOptions weight_options{.check_values = options.check_weights};
   if (options.progress) {
     weight_options.progress = [&options, part](uint64_t done, uint64_t total) {
@@ -33,7 +30,8 @@ std::shared_ptr<M> load_part(const Checkpoint& checkpoint, const std::shared_ptr
     };
   }
   llm::CheckpointWeights weights(checkpoint, {}, device, weight_options);
-  const nn::Factory make{.device = device, .weights = std::make_shared<llm::SourcedModuleWeights>(weights)};
+  const nn::Factory make{
+      .device = device, .dtype = dtype, .weights = std::make_shared<llm::SourcedModuleWeights>(weights)};
   std::shared_ptr<M> model = std::make_shared<M>(make, of_model...);
   checkpoint.require_unchanged();
   files.add(checkpoint.files());
@@ -65,15 +63,16 @@ void require_texts(const std::string& path, const PromptEncoder& text, const dif
   }
 }
 
-// The largest activation that is decoded whole: 256 MiB, Stable Diffusion's at 512 x 512. Several of this size are
-// there at once.
-constexpr int64_t kMostWhole = int64_t{1} << 26;
-
-bool in_bands(const diffusion::AutoencoderConfig& config, DecodeBands bands, int64_t latent_elements) {
-  if (bands != DecodeBands::kAuto) return bands == DecodeBands::kOn;
-  // The last upsampling has the channels of the level before it.
-  const int64_t channels = config.channels[config.channels.size() > 1 ? 1 : 0];
-  return latent_elements * config.factor() * config.factor() * channels > kMostWhole;
+// Throws where the denoiser takes or gives other latents than the autoencoder has.
+void require_latents(const std::string& path, const diffusion::UNetConfig& unet,
+                     const diffusion::AutoencoderConfig& autoencoder) {
+  // A model for inpainting takes a mask and a picture too.
+  const bool takes_latents =
+      unet.in_channels == autoencoder.latent_channels || unet.in_channels == 2 * autoencoder.latent_channels + 1;
+  if (!takes_latents || unet.out_channels != autoencoder.latent_channels) {
+    throw bad_input("{}: the U-Net takes {} channels and gives {}, the autoencoder's latents have {}", path,
+                    unet.in_channels, unet.out_channels, autoencoder.latent_channels);
+  }
 }
 
 // Reads a part's tensors in f32, whose names may have the prefix.
@@ -93,10 +92,17 @@ WeightReader reader_of(const Checkpoint& checkpoint, const std::string& prefix) 
 Pipeline::Pipeline(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Pipeline::~Pipeline() = default;
 const PipelineFacts& Pipeline::facts() const { return state_->facts; }
+const Device& Pipeline::device() const { return *state_->device; }
 
 std::shared_ptr<Pipeline> Pipeline::load(const std::string& path, const PipelineOptions& options) {
-  const PipelineParts parts = open_pipeline(
-      path, {.autoencoder = options.vae, .text_encoders = options.text_encoders, .tokenizers = options.tokenizers});
+  return load(
+      open_pipeline(
+          path, {.autoencoder = options.vae, .text_encoders = options.text_encoders, .tokenizers = options.tokenizers}),
+      options);
+}
+
+std::shared_ptr<Pipeline> Pipeline::load(const PipelineParts& parts, const PipelineOptions& options) {
+  const std::string& path = parts.path;
   auto state = std::make_unique<State>();
   State& s = *state;
   s.scheduler_name = parts.scheduler_name;
@@ -105,19 +111,22 @@ std::shared_ptr<Pipeline> Pipeline::load(const std::string& path, const Pipeline
   const diffusion::UNetConfig unet = diffusion::read_unet_config(JsonNode(parts.unet.config, parts.unet.config_name));
   const diffusion::AutoencoderConfig autoencoder =
       diffusion::read_autoencoder_config(JsonNode(parts.autoencoder.config, parts.autoencoder.config_name));
-  // A model for inpainting takes a mask and a picture too.
-  const bool takes_latents =
-      unet.in_channels == autoencoder.latent_channels || unet.in_channels == 2 * autoencoder.latent_channels + 1;
-  if (!takes_latents || unet.out_channels != autoencoder.latent_channels) {
-    throw bad_input("{}: the U-Net takes {} channels and gives {}, the autoencoder's latents have {}", path,
-                    unet.in_channels, unet.out_channels, autoencoder.latent_channels);
-  }
+  require_latents(path, unet, autoencoder);
   s.device = open_device(options.device, {.threads = options.threads});
   s.text = std::make_unique<PromptEncoder>(parts, s.device, options.check_weights, options.embeddings);
   require_texts(path, *s.text, unet);
-  s.unet = load_part<diffusion::UNet>(parts.unet.checkpoint, s.device, options, s.files, s.facts, "U-Net", unet);
-  s.autoencoder = load_part<Autoencoder>(parts.autoencoder.checkpoint, s.device, options, s.files, s.facts,
-                                         "autoencoder", autoencoder, options.encoder);
+  const DType dtype = dtype_of(options.precision);
+  s.unet = load_part<diffusion::UNet>(parts.unet.checkpoint, s.device, options, dtype, s.files, s.facts, "U-Net", unet);
+  const auto load_autoencoder = [&s, checkpoint = parts.autoencoder.checkpoint, autoencoder](
+                                    const PipelineOptions& o, DType computed, PipelineFacts& facts) {
+    return load_part<Autoencoder>(checkpoint, s.device, o, computed, s.files, facts, "autoencoder", autoencoder,
+                                  o.encoder);
+  };
+  s.autoencoder = load_autoencoder(options, dtype, s.facts);
+  s.load_wide_autoencoder = [load_autoencoder, encoder = options.encoder] {
+    PipelineFacts counted;
+    return load_autoencoder({.check_weights = false, .encoder = encoder}, DType::f32, counted);
+  };
   s.has_encoder = options.encoder;
   if (!options.preview_decoder.empty()) {
     const Json config = read_config(options.preview_decoder, "config.json");
@@ -128,7 +137,7 @@ std::shared_ptr<Pipeline> Pipeline::load(const std::string& path, const Pipeline
                       tiny.latent_channels, autoencoder.latent_channels);
     }
     s.tiny_decoder = load_part<diffusion::TinyDecoder>(Checkpoint::open(weights_of(options.preview_decoder)), s.device,
-                                                       options, s.files, s.facts, "preview decoder", tiny);
+                                                       options, DType::f32, s.files, s.facts, "preview decoder", tiny);
   }
   std::vector<AdaptedText> texts;
   for (size_t i = 0; i < parts.text_encoders.size(); ++i)
@@ -139,6 +148,7 @@ std::shared_ptr<Pipeline> Pipeline::load(const std::string& path, const Pipeline
                                                        .texts = std::move(texts),
                                                        .unet_weight = reader_of(parts.unet.checkpoint, "")});
   s.facts.name = parts.name;
+  s.facts.precision = dtype_name(dtype);
   s.facts.class_name = parts.class_name;
   s.facts.device_id = s.device->facts().id;
   s.facts.device_name = s.device->facts().name;
@@ -319,28 +329,6 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condi
   if (!prompts.guides) return output;
   const std::span all(output);
   return guided(all.first(x.size()), all.subspan(x.size()), request.guidance, request.guidance_rescale);
-}
-
-images::Picture Pipeline::State::decode(const Latent& latent, int64_t height, int64_t width,
-                                        const PictureRequest& request) const {
-  const diffusion::AutoencoderConfig& config = autoencoder->config();
-  Latent scaled = latent;
-  for (float& value : scaled) value = static_cast<float>(value / config.scaling + config.shift);
-  const Tensor z = device->upload(DType::f32, Shape{1, config.latent_channels, height, width}, scaled.data());
-  if (in_bands(config, request.bands, height * width))
-    return picture_of(diffusion::decode_in_bands(*autoencoder, z, {.cancel = request.cancel}), 0.5f, 0.5f);
-  Tensor y = autoencoder->decode(z);  // [1, 3, H, W]
-  eval(std::span(&y, 1), request.cancel);
-  return picture_of(y, 0.5f, 0.5f);
-}
-
-images::Picture Pipeline::preview(const PictureStep& step) const {
-  const State& s = *state_;
-  if (s.tiny_decoder == nullptr) return linear_preview(step);
-  const Tensor z = s.device->upload(DType::f32, Shape{1, step.channels, step.height, step.width}, step.latent.data());
-  Tensor y = (*s.tiny_decoder)(z);  // [1, 3, H, W]
-  eval(std::span(&y, 1));
-  return picture_of(y, 1, 0);
 }
 
 }  // namespace gabbro::pictures

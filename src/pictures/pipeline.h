@@ -7,6 +7,11 @@
 #include <vector>
 
 #include "src/pictures/picture_request.h"
+#include "src/pictures/precision.h"
+
+namespace gabbro {
+class Device;
+}
 
 namespace gabbro::pictures {
 
@@ -20,12 +25,16 @@ struct PipelineOptions {
   std::vector<std::string> text_encoders{};  // likewise; two for SDXL
   std::vector<std::string> tokenizers{};     // folders in place of the pipeline's; one may be for both encoders
   std::vector<std::string> embeddings{};     // files of textual inversion, [NAME=]FILE
+  Precision precision = Precision::kAuto;    // of the U-Net and the autoencoder
   std::function<void(const std::string& part, double done)> progress{};  // while weights are loaded
 };
+
+struct PipelineParts;  // pipeline_parts.h
 
 struct PipelineFacts {
   std::string name, class_name;
   std::string device_id, device_name;
+  std::string precision = "f32";      // that the U-Net and the autoencoder compute in
   std::string sampler;                // the pipeline's own; empty: its class has none here
   int64_t width = 512, height = 512;  // that the model was trained with
   int64_t size_multiple = 8;          // of a picture's sides
@@ -37,9 +46,12 @@ class Pipeline {
   // `model`: a folder, a single file, or the name of a pipeline that comes with the program. Throws bad_input that
   // names the file and what is wrong there; kNoDevice.
   static std::shared_ptr<Pipeline> load(const std::string& model, const PipelineOptions& options);
+  // As above; `vae`, `text_encoders` and `tokenizers` of the options are not read.
+  static std::shared_ptr<Pipeline> load(const PipelineParts& parts, const PipelineOptions& options);
   ~Pipeline();
 
   const PipelineFacts& facts() const;
+  const Device& device() const;
   // Throws bad_input that names the option for a request that cannot be; kInterrupted; failed() where numbers overflow.
   // One request at a time.
   PictureResult generate(const PictureRequest& request);

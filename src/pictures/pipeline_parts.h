@@ -17,9 +17,10 @@ struct PipelinePart {
 };
 
 struct TextPart {
-  Checkpoint checkpoint;  // with its configuration
-  std::string tokenizer;  // folder
-  std::string padding{};  // a token; empty: the tokenizer's
+  Checkpoint checkpoint;     // with its configuration
+  std::string tokenizer;     // folder
+  std::string padding{};     // a token; empty: the tokenizer's
+  std::string vocabulary{};  // vocab.json without merges, in place of the tokenizer's files; empty: these
 };
 
 struct PipelineParts {

@@ -21,6 +21,9 @@ struct Pipeline::State {
   std::shared_ptr<diffusion::UNet> unet;
   std::shared_ptr<diffusion::Autoencoder> autoencoder;
   bool has_encoder = false;
+  bool overflows = false;  // the autoencoder left the range of its format, and works in f32 from then on
+  std::function<std::shared_ptr<diffusion::Autoencoder>()> load_wide_autoencoder;
+  std::shared_ptr<diffusion::Autoencoder> loaded_wide;   // in f32; null: not loaded
   std::shared_ptr<diffusion::TinyDecoder> tiny_decoder;  // of previews; null: none
   Json scheduler;
   std::string scheduler_name;
@@ -38,7 +41,13 @@ struct Pipeline::State {
   std::vector<float> denoise(const Latent& x, const Latent& condition, double timestep, const EncodedPrompts& prompts,
                              const PictureRequest& request, int64_t height, int64_t width);
   std::vector<float> added_features(const EncodedPrompts& prompts, int64_t height, int64_t width) const;
-  images::Picture decode(const Latent& latent, int64_t height, int64_t width, const PictureRequest& request) const;
+  const diffusion::Autoencoder& wide_autoencoder();  // in f32; loaded at first use
+  void note_overflow(const char* part, std::vector<std::string>& notes);
+  images::Picture decode(const Latent& latent, int64_t height, int64_t width, const PictureRequest& request,
+                         std::vector<std::string>& notes);
+  // The encoder's result, [1, 2 C, h, w].
+  std::vector<float> encode_moments(const Tensor& picture, const std::atomic<bool>* cancel,
+                                    std::vector<std::string>& notes);
 };
 
 }  // namespace gabbro::pictures

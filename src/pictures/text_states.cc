@@ -98,7 +98,10 @@ TextStates::TextStates(const TextPart& part, const std::shared_ptr<Device>& devi
     : device_(device), layer_(layer) {
   const Checkpoint& checkpoint = part.checkpoint;
   const std::string &tokenizer_folder = part.tokenizer, &encoder_folder = checkpoint.path();
-  tokenizer_ = read_clip_tokenizer(tokenizer_folder);
+  tokenizer_ = part.vocabulary.empty()
+                   ? read_clip_tokenizer(tokenizer_folder)
+                   : std::make_unique<text::Tokenizer>(text::read_clip_vocabulary(
+                         {.folder = tokenizer_folder, .vocab_json = part.vocabulary, .merges_txt = ""}));
   encoder_ = encoder::load_encoder(checkpoint, device, {.check_values = check_values});
   checkpoint.require_unchanged();
   files_.add(checkpoint.files());

@@ -12,4 +12,7 @@ std::string with_scheduler(const std::string& name, const std::string& config);
 // Replaces the first `what` in a text file, which has to be there.
 void replace_in_file(const std::filesystem::path& file, const std::string& what, const std::string& with);
 
+// Multiplies all values of an f32 tensor in a safetensors file by a factor.
+void scale_tensor(const std::filesystem::path& file, const std::string& tensor, float factor);
+
 }  // namespace gabbro::pictures

@@ -42,22 +42,33 @@ class Adaptable {
   std::vector<const Term*> active_terms() const;
   // The tensor with the differences of all active adapters.
   Tensor with_terms(const Tensor& base, Tensor AdapterDelta::*member) const;
+  bool adds_to(Tensor AdapterDelta::*member) const;  // with_terms() is not `base`
 
  private:
   std::vector<Term> terms_;
 };
 
-// The weight may be in any format: differences are separate products.
+// A factory's dtype is what a model computes in: f32, or f16 and bf16 with sums in f32. Layers for f16 and bf16 take
+// activations of this dtype, images in the layout of image_layout.h, and are for inference.
+
+// The weight may be in any format: differences are separate products. Weights in another float format are converted.
 class AdaptableLinear : public nn::Linear, public Adaptable {
  public:
-  using nn::Linear::Linear;
+  AdaptableLinear(const nn::Factory& make, const nn::LinearOptions& options);
   Tensor forward(const Tensor& x) override;
 };
 
+// The weight of f16 and bf16 is [O, kernel..., C].
 class AdaptableConv2d : public nn::Conv2d, public Adaptable {
  public:
-  using nn::Conv2d::Conv2d;
-  Tensor forward(const Tensor& x) override;
+  AdaptableConv2d(const nn::Factory& make, const nn::ConvModuleOptions& options);
+  Tensor forward(const Tensor& x) override { return convolve(x, {}, {}); }
+  // With additions, or undefined ones: shift [B, O] to all pixels, residual of the result's shape.
+  Tensor convolve(const Tensor& x, const Tensor& shift, const Tensor& residual);
+
+ private:
+  Tensor convolve_planes(const Tensor& x);                                               // f32
+  Tensor convolve_pixels(const Tensor& x, const Tensor& shift, const Tensor& residual);  // f16, bf16
 };
 
 // Differences of weight and bias.
@@ -76,7 +87,17 @@ class AdaptableNorm : public Norm, public Adaptable {
     return y;
   }
 };
-using AdaptableGroupNorm = AdaptableNorm<nn::GroupNorm>;
 using AdaptableLayerNorm = AdaptableNorm<nn::LayerNorm>;
+
+// GroupNorm of images in the layout of image_layout.h; parameters are f32.
+class AdaptableGroupNorm : public AdaptableNorm<nn::GroupNorm> {
+ public:
+  using AdaptableNorm<nn::GroupNorm>::AdaptableNorm;
+  Tensor forward(const Tensor& x) override;
+  Tensor then_silu(const Tensor& x);  // silu(norm(x))
+
+ private:
+  Tensor norm_pixels(const Tensor& x, bool silu) const;
+};
 
 }  // namespace gabbro::diffusion

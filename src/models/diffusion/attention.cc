@@ -1,8 +1,12 @@
 #include "src/models/diffusion/attention.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "gabbro/ops/products.h"
 #include "gabbro/ops/shapes.h"
 #include "src/base/error.h"
+#include "src/models/diffusion/image_layout.h"
 #include "src/models/diffusion/resnet_block.h"
 #include "src/ops/ops.h"
 
@@ -21,6 +25,27 @@ struct LayerName {
 std::string stored_name(const nn::Factory& make, const LayerName& name) {
   const bool old = make.weights != nullptr && make.weights->has(make.prefix + name.before + ".weight");
   return old ? name.before : name.now;
+}
+
+// Attention of one head, which may be wider than kernels of attention take, in f16 or bf16, a range of queries at a
+// time. f16 multiplies in f16, and its softmax takes exponentials in f32. Scores in bf16 would be wrong by a hundredth
+// of a probability, so bf16 multiplies in f32.
+Tensor attend_wide(const Tensor& q, const Tensor& k, const Tensor& v) {
+  constexpr int64_t kWidestHead = 256, kMostScores = int64_t{1} << 26;  // 128 MiB in f16
+  const int64_t queries = q.shape()[2], keys = k.shape()[2], depth = q.shape()[3];
+  if (depth <= kWidestHead) return scaled_dot_product_attention(q, k, v);
+  const double scale = 1 / std::sqrt(static_cast<double>(depth));
+  const int64_t step = std::clamp<int64_t>(kMostScores / keys, 1, queries);
+  std::vector<Tensor> mixed;
+  for (int64_t first = 0; first < queries; first += step) {
+    const Tensor part = step == queries ? q : slice(q, 2, first, std::min(step, queries - first));
+    if (q.dtype() == DType::f16) {
+      mixed.push_back(matmul(softmax(matmul(part * scale, permute(k, {0, 1, 3, 2}))), v));
+    } else {
+      mixed.push_back(scaled_dot_product_attention(part, k, v));
+    }
+  }
+  return mixed.size() == 1 ? mixed.front() : concat(mixed, 2);
 }
 
 }  // namespace
@@ -61,22 +86,21 @@ PixelAttention::PixelAttention(const nn::Factory& make, int64_t channels, int64_
 }
 
 PixelAttention::Heads PixelAttention::heads(const Tensor& x) const {
-  const Shape& s = x.shape();
-  const int64_t pixels = s[2] * s[3];
-  const Tensor h = permute(reshape((*group_norm)(x), Shape{s[0], s[1], pixels}), {0, 2, 1});  // [B, L, C]
-  const auto one_head = [&](const Tensor& y) { return reshape(y, Shape{s[0], 1, pixels, s[1]}); };
+  const Tensor h = tokens_of((*group_norm)(x));  // [B, L, C]
+  const Shape& s = h.shape();
+  const auto one_head = [&](const Tensor& y) { return reshape(y, Shape{s[0], 1, s[1], s[2]}); };
   return {.q = one_head((*to_q)(h)), .k = one_head((*to_k)(h)), .v = one_head((*to_v)(h))};
 }
 
 Tensor PixelAttention::add(const Tensor& x, const Tensor& mixed) const {
-  const Shape& s = x.shape();
-  const Tensor y = (*to_out)[0](reshape(mixed, Shape{s[0], s[2] * s[3], s[1]}));  // [B, L, C]
-  return x + reshape(permute(y, {0, 2, 1}), s);
+  const Shape& s = mixed.shape();
+  return x + image_of_tokens((*to_out)[0](reshape(mixed, Shape{s[0], s[2], s[3]})), x);
 }
 
 Tensor PixelAttention::operator()(const Tensor& x) const {
   const Heads all = heads(x);
-  return add(x, scaled_dot_product_attention(all.q, all.k, all.v));
+  return add(
+      x, has_channels_last(x) ? attend_wide(all.q, all.k, all.v) : scaled_dot_product_attention(all.q, all.k, all.v));
 }
 
 }  // namespace gabbro::diffusion

@@ -5,6 +5,7 @@
 
 #include "gabbro/nn/linear.h"
 #include "gabbro/nn/norm.h"
+#include "src/models/diffusion/adaptable.h"
 #include "src/models/diffusion/module_list.h"
 
 namespace gabbro::diffusion {
@@ -43,7 +44,7 @@ class PixelAttention : public nn::Module {
   Heads heads(const Tensor& x) const;
   Tensor add(const Tensor& x, const Tensor& mixed) const;  // mixed [B, 1, H · W, C]
 
-  std::shared_ptr<nn::GroupNorm> group_norm;
+  std::shared_ptr<AdaptableGroupNorm> group_norm;
   std::shared_ptr<nn::Linear> to_q, to_k, to_v;
   std::shared_ptr<ModuleList<nn::Linear>> to_out;
 };

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "src/ops/ops.h"
+#include "src/models/diffusion/image_layout.h"
 
 namespace gabbro::diffusion {
 namespace {
@@ -49,7 +49,10 @@ AutoencoderStage::AutoencoderStage(const nn::Factory& make, const Options& o) {
 Tensor AutoencoderStage::operator()(Tensor x) const {
   for (const auto& block : *resnets) x = (*block)(x, {});
   if (downsamplers != nullptr) x = (*downsamplers)[0](x);
-  if (upsamplers != nullptr) x = (*upsamplers)[0](x, 2 * x.shape()[2], 2 * x.shape()[3]);
+  if (upsamplers != nullptr) {
+    const ImageSides size = sides_of(x);
+    x = (*upsamplers)[0](x, 2 * size.height, 2 * size.width);
+  }
   return x;
 }
 
@@ -77,7 +80,7 @@ Tensor AutoencoderEncoder::operator()(Tensor x) const {
   x = (*conv_in)(x);
   for (const auto& stage : *down_blocks) x = (*stage)(x);
   x = (*mid_block)(x);
-  return (*conv_out)(silu((*conv_norm_out)(x)));
+  return (*conv_out)(conv_norm_out->then_silu(x));
 }
 
 AutoencoderDecoder::AutoencoderDecoder(const nn::Factory& make, const AutoencoderConfig& config) {
@@ -102,11 +105,11 @@ AutoencoderDecoder::AutoencoderDecoder(const nn::Factory& make, const Autoencode
 Tensor AutoencoderDecoder::operator()(Tensor x) const {
   x = (*mid_block)((*conv_in)(x));
   for (const auto& stage : *up_blocks) x = (*stage)(x);
-  return (*conv_out)(silu((*conv_norm_out)(x)));
+  return (*conv_out)(conv_norm_out->then_silu(x));
 }
 
 Autoencoder::Autoencoder(const nn::Factory& make, const AutoencoderConfig& config, bool with_encoder)
-    : config_(config) {
+    : config_(config), dtype_(make.dtype) {
   const auto one_by_one = [&](const char* name, int64_t channels) {
     return make_conv(make.at(name), {.in = channels, .out = channels, .kernel = 1, .padding = 0});
   };
@@ -122,12 +125,14 @@ Tensor Autoencoder::after_quantization(const Tensor& latent) const {
   return post_quant_conv_ != nullptr ? (*post_quant_conv_)(latent) : latent;
 }
 
-Tensor Autoencoder::decode(const Tensor& latent) const { return (*decoder_)(after_quantization(latent)); }
+Tensor Autoencoder::decode(const Tensor& latent) const {
+  return planes_of((*decoder_)(after_quantization(image_in(latent, dtype_))));
+}
 
 Tensor Autoencoder::encode(const Tensor& picture) const {
   if (encoder_ == nullptr) throw std::logic_error("the encoder was not loaded");
-  const Tensor moments = (*encoder_)(picture);
-  return quant_conv_ != nullptr ? (*quant_conv_)(moments) : moments;
+  const Tensor moments = (*encoder_)(image_in(picture, dtype_));
+  return planes_of(quant_conv_ != nullptr ? (*quant_conv_)(moments) : moments);
 }
 
 }  // namespace gabbro::diffusion

@@ -57,10 +57,10 @@ class AutoencoderEncoder : public nn::Module {
   AutoencoderEncoder(const nn::Factory& make, const AutoencoderConfig& config);
   Tensor operator()(Tensor x) const;
 
-  std::shared_ptr<nn::Conv2d> conv_in, conv_out;
+  std::shared_ptr<AdaptableConv2d> conv_in, conv_out;
   std::shared_ptr<ModuleList<AutoencoderStage>> down_blocks;
   std::shared_ptr<AutoencoderMiddle> mid_block;
-  std::shared_ptr<nn::GroupNorm> conv_norm_out;
+  std::shared_ptr<AdaptableGroupNorm> conv_norm_out;
 };
 
 class AutoencoderDecoder : public nn::Module {
@@ -68,10 +68,10 @@ class AutoencoderDecoder : public nn::Module {
   AutoencoderDecoder(const nn::Factory& make, const AutoencoderConfig& config);
   Tensor operator()(Tensor x) const;
 
-  std::shared_ptr<nn::Conv2d> conv_in, conv_out;
+  std::shared_ptr<AdaptableConv2d> conv_in, conv_out;
   std::shared_ptr<AutoencoderMiddle> mid_block;
   std::shared_ptr<ModuleList<AutoencoderStage>> up_blocks;
-  std::shared_ptr<nn::GroupNorm> conv_norm_out;
+  std::shared_ptr<AdaptableGroupNorm> conv_norm_out;
 };
 
 class Autoencoder : public nn::Module {
@@ -79,6 +79,7 @@ class Autoencoder : public nn::Module {
   // Without `with_encoder` only what decodes is loaded.
   Autoencoder(const nn::Factory& make, const AutoencoderConfig& config, bool with_encoder = true);
   const AutoencoderConfig& config() const { return config_; }
+  DType dtype() const { return dtype_; }
 
   // Latents as the encoder makes them, f32 [B, C, h, w], to pictures [B, 3, h · factor, w · factor], about -1 .. 1.
   Tensor decode(const Tensor& latent) const;
@@ -90,9 +91,10 @@ class Autoencoder : public nn::Module {
 
  private:
   AutoencoderConfig config_;
+  DType dtype_;  // of activations
   std::shared_ptr<AutoencoderEncoder> encoder_;
   std::shared_ptr<AutoencoderDecoder> decoder_;
-  std::shared_ptr<nn::Conv2d> quant_conv_, post_quant_conv_;
+  std::shared_ptr<AdaptableConv2d> quant_conv_, post_quant_conv_;
 };
 
 }  // namespace gabbro::diffusion

@@ -1,13 +1,11 @@
 #include "src/models/diffusion/resnet_block.h"
 
-#include "gabbro/ops/image.h"
-#include "gabbro/ops/shapes.h"
-#include "src/models/diffusion/adaptable.h"
+#include "src/models/diffusion/image_layout.h"
 #include "src/ops/ops.h"
 
 namespace gabbro::diffusion {
 
-std::shared_ptr<nn::Conv2d> make_conv(const nn::Factory& make, const SquareConv& o) {
+std::shared_ptr<AdaptableConv2d> make_conv(const nn::Factory& make, const SquareConv& o) {
   return std::make_shared<AdaptableConv2d>(make, nn::ConvModuleOptions{.in_channels = o.in,
                                                                        .out_channels = o.out,
                                                                        .kernel_size = {o.kernel},
@@ -19,9 +17,12 @@ std::shared_ptr<nn::Linear> make_linear(const nn::Factory& make, const nn::Linea
   return std::make_shared<AdaptableLinear>(make, options);
 }
 
-std::shared_ptr<nn::GroupNorm> make_group_norm(const nn::Factory& make, int64_t groups, int64_t channels, double eps) {
+std::shared_ptr<AdaptableGroupNorm> make_group_norm(const nn::Factory& make, int64_t groups, int64_t channels,
+                                                    double eps) {
+  nn::Factory in_f32 = make;
+  in_f32.dtype = DType::f32;
   return std::make_shared<AdaptableGroupNorm>(
-      make, nn::GroupNormOptions{.num_groups = groups, .num_channels = channels, .eps = eps});
+      in_f32, nn::GroupNormOptions{.num_groups = groups, .num_channels = channels, .eps = eps});
 }
 
 ResnetBlock::ResnetBlock(const nn::Factory& make, const ResnetBlockOptions& o) : output_scale_(o.output_scale) {
@@ -39,10 +40,10 @@ ResnetBlock::ResnetBlock(const nn::Factory& make, const ResnetBlockOptions& o) :
 }
 
 Tensor ResnetBlock::operator()(const Tensor& x, const Tensor& time) const {
-  Tensor h = (*conv1)(silu((*norm1)(x)));  // [B, O, H, W]
-  if (time_emb_proj != nullptr) h = h + expand_dims((*time_emb_proj)(silu(time)), {2, 3});
-  h = (*conv2)(silu((*norm2)(h)));
-  const Tensor sum = (conv_shortcut != nullptr ? (*conv_shortcut)(x) : x) + h;
+  const Tensor shift = time_emb_proj != nullptr ? (*time_emb_proj)(cast(silu(time), x.dtype())) : Tensor();  // [B, O]
+  const Tensor h = conv1->convolve(norm1->then_silu(x), shift, {});  // [B, O, H, W]
+  const Tensor shortcut = conv_shortcut != nullptr ? (*conv_shortcut)(x) : x;
+  const Tensor sum = conv2->convolve(norm2->then_silu(h), {}, shortcut);
   return output_scale_ == 1 ? sum : sum / output_scale_;
 }
 
@@ -53,7 +54,7 @@ Downsample::Downsample(const nn::Factory& make, int64_t channels, Padding paddin
 }
 
 Tensor Downsample::operator()(const Tensor& x) const {
-  return (*conv)(padding_ == Padding::kAround ? x : pad(x, {{0, 0}, {0, 0}, {0, 1}, {0, 1}}));
+  return (*conv)(padding_ == Padding::kAround ? x : pad_at_end(x));
 }
 
 Upsample::Upsample(const nn::Factory& make, int64_t channels) {
@@ -61,7 +62,7 @@ Upsample::Upsample(const nn::Factory& make, int64_t channels) {
 }
 
 Tensor Upsample::operator()(const Tensor& x, int64_t height, int64_t width) const {
-  return (*conv)(upsample_nearest2d(x, height, width));
+  return (*conv)(resize_nearest(x, height, width));
 }
 
 }  // namespace gabbro::diffusion

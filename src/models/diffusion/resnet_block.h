@@ -3,9 +3,7 @@
 
 #include <memory>
 
-#include "gabbro/nn/conv.h"
-#include "gabbro/nn/linear.h"
-#include "gabbro/nn/norm.h"
+#include "src/models/diffusion/adaptable.h"
 
 namespace gabbro::diffusion {
 
@@ -13,9 +11,10 @@ namespace gabbro::diffusion {
 struct SquareConv {
   int64_t in = 0, out = 0, kernel = 3, stride = 1, padding = 1;
 };
-std::shared_ptr<nn::Conv2d> make_conv(const nn::Factory& make, const SquareConv& options);
+std::shared_ptr<AdaptableConv2d> make_conv(const nn::Factory& make, const SquareConv& options);
 std::shared_ptr<nn::Linear> make_linear(const nn::Factory& make, const nn::LinearOptions& options);
-std::shared_ptr<nn::GroupNorm> make_group_norm(const nn::Factory& make, int64_t groups, int64_t channels, double eps);
+std::shared_ptr<AdaptableGroupNorm> make_group_norm(const nn::Factory& make, int64_t groups, int64_t channels,
+                                                    double eps);
 
 struct ResnetBlockOptions {
   int64_t in_channels = 0, out_channels = 0;
@@ -29,12 +28,12 @@ struct ResnetBlockOptions {
 class ResnetBlock : public nn::Module {
  public:
   ResnetBlock(const nn::Factory& make, const ResnetBlockOptions& options);
-  Tensor operator()(const Tensor& x, const Tensor& time) const;  // time [B, T], or undefined
+  Tensor operator()(const Tensor& x, const Tensor& time) const;  // time f32 [B, T], or undefined
 
-  std::shared_ptr<nn::GroupNorm> norm1, norm2;
-  std::shared_ptr<nn::Conv2d> conv1, conv2;
+  std::shared_ptr<AdaptableGroupNorm> norm1, norm2;
+  std::shared_ptr<AdaptableConv2d> conv1, conv2;
   std::shared_ptr<nn::Linear> time_emb_proj;
-  std::shared_ptr<nn::Conv2d> conv_shortcut;  // null where the channels stay
+  std::shared_ptr<AdaptableConv2d> conv_shortcut;  // null where the channels stay
 
  private:
   double output_scale_;
@@ -47,7 +46,7 @@ class Downsample : public nn::Module {
   Downsample(const nn::Factory& make, int64_t channels, Padding padding);
   Tensor operator()(const Tensor& x) const;
 
-  std::shared_ptr<nn::Conv2d> conv;
+  std::shared_ptr<AdaptableConv2d> conv;
 
  private:
   Padding padding_;
@@ -59,7 +58,7 @@ class Upsample : public nn::Module {
   Upsample(const nn::Factory& make, int64_t channels);
   Tensor operator()(const Tensor& x, int64_t height, int64_t width) const;
 
-  std::shared_ptr<nn::Conv2d> conv;
+  std::shared_ptr<AdaptableConv2d> conv;
 };
 
 }  // namespace gabbro::diffusion

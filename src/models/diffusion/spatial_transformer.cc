@@ -2,13 +2,16 @@
 
 #include "gabbro/ops/shapes.h"
 #include "src/models/diffusion/adaptable.h"
+#include "src/models/diffusion/image_layout.h"
 #include "src/ops/ops.h"
 
 namespace gabbro::diffusion {
 namespace {
 
 std::shared_ptr<nn::LayerNorm> make_layer_norm(const nn::Factory& make, int64_t width) {
-  return std::make_shared<AdaptableLayerNorm>(make, nn::LayerNormOptions{.normalized_shape = {width}});
+  nn::Factory in_f32 = make;
+  in_f32.dtype = DType::f32;
+  return std::make_shared<AdaptableLayerNorm>(in_f32, nn::LayerNormOptions{.normalized_shape = {width}});
 }
 
 std::shared_ptr<nn::Linear> make_projection(const nn::Factory& make, int64_t in, int64_t out) {
@@ -72,15 +75,10 @@ SpatialTransformer::SpatialTransformer(const nn::Factory& make, const SpatialTra
 }
 
 Tensor SpatialTransformer::operator()(const Tensor& x, const Tensor& context) const {
-  const Shape& s = x.shape();
-  const auto as_tokens = [&](const Tensor& image) {  // [B, C, H, W] -> [B, H·W, C]
-    return permute(reshape(image, Shape{s[0], s[1], s[2] * s[3]}), {0, 2, 1});
-  };
-  const auto as_image = [&](const Tensor& tokens) { return reshape(permute(tokens, {0, 2, 1}), s); };
   Tensor h = (*norm)(x);
-  h = linear_projection_ ? (*proj_in)(as_tokens(h)) : as_tokens((*proj_in)(h));  // [B, L, C]
+  h = linear_projection_ ? (*proj_in)(tokens_of(h)) : tokens_of((*proj_in)(h));  // [B, L, C]
   for (const auto& block : *transformer_blocks) h = (*block)(h, context);
-  return x + (linear_projection_ ? as_image((*proj_out)(h)) : (*proj_out)(as_image(h)));
+  return x + (linear_projection_ ? image_of_tokens((*proj_out)(h), x) : (*proj_out)(image_of_tokens(h, x)));
 }
 
 }  // namespace gabbro::diffusion

@@ -41,7 +41,7 @@ class SpatialTransformer : public nn::Module {
   SpatialTransformer(const nn::Factory& make, const SpatialTransformerOptions& options);
   Tensor operator()(const Tensor& x, const Tensor& context) const;  // [B, C, H, W] -> [B, C, H, W]
 
-  std::shared_ptr<nn::GroupNorm> norm;
+  std::shared_ptr<AdaptableGroupNorm> norm;
   std::shared_ptr<nn::Layer> proj_in, proj_out;
   std::shared_ptr<ModuleList<TransformerBlock>> transformer_blocks;
 

@@ -1,11 +1,13 @@
 #include "src/models/diffusion/unet.h"
 
+#include "src/models/diffusion/image_layout.h"
 #include "src/ops/ops.h"
 
 namespace gabbro::diffusion {
 
 UNet::UNet(const nn::Factory& make, const UNetConfig& config)
     : config_(config),
+      dtype_(make.dtype),
       facts_{.in_channels = config.in_channels,
              .out_channels = config.out_channels,
              .context_width = config.context_width,
@@ -49,15 +51,17 @@ std::vector<float> UNet::added_features(std::span<const float> pooled, std::span
 }
 
 Tensor UNet::forward(const DenoiserInput& input) {
+  // The time is in f32 in any case: each block adds it to all of its pixels.
   Conditioning conditioning{.time = (*time_embedding)(input.time, input.guidance),  // [B, T]
-                            .context = input.context};
+                            .context = cast(input.context, dtype_)};
   if (add_embedding != nullptr) conditioning.time = conditioning.time + (*add_embedding)(input.added, Tensor());
-  Tensor x = (*conv_in)(config_.centered_input ? input.latent * 2.0 - 1.0 : input.latent);  // [B, C, H, W]
+  const Tensor latent = config_.centered_input ? input.latent * 2.0 - 1.0 : input.latent;
+  Tensor x = (*conv_in)(image_in(latent, dtype_));  // [B, C, H, W]
   std::vector<Tensor> skips{x};
   for (const auto& stage : *down_blocks) x = (*stage)(x, conditioning, skips);
   x = (*mid_block)(x, conditioning);
   for (const auto& stage : *up_blocks) x = (*stage)(x, conditioning, skips);
-  return (*conv_out)(silu((*conv_norm_out)(x)));
+  return planes_of((*conv_out)(conv_norm_out->then_silu(x)));
 }
 
 }  // namespace gabbro::diffusion

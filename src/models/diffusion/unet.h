@@ -13,7 +13,7 @@
 namespace gabbro::diffusion {
 
 struct Conditioning {
-  Tensor time;     // [B, T]
+  Tensor time;     // f32 [B, T]
   Tensor context;  // [B, S, C]
 };
 
@@ -65,16 +65,17 @@ class UNet : public nn::Module, public Denoiser {
   std::vector<float> added_features(std::span<const float> pooled, std::span<const int64_t> ids) const override;
   Tensor forward(const DenoiserInput& input) override;
 
-  std::shared_ptr<nn::Conv2d> conv_in, conv_out;
+  std::shared_ptr<AdaptableConv2d> conv_in, conv_out;
   std::shared_ptr<TimeEmbedding> time_embedding;
   std::shared_ptr<TimeEmbedding> add_embedding;  // of the added features; null: none
   std::shared_ptr<ModuleList<DownStage>> down_blocks;
   std::shared_ptr<MidStage> mid_block;
   std::shared_ptr<ModuleList<UpStage>> up_blocks;
-  std::shared_ptr<nn::GroupNorm> conv_norm_out;
+  std::shared_ptr<AdaptableGroupNorm> conv_norm_out;
 
  private:
   UNetConfig config_;
+  DType dtype_;  // of activations
   DenoiserFacts facts_;
 };
 

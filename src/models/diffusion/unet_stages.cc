@@ -1,5 +1,5 @@
 // The stages of a U-Net: resnet blocks with transformers, and the change of resolution.
-#include "gabbro/ops/shapes.h"
+#include "src/models/diffusion/image_layout.h"
 #include "src/models/diffusion/unet.h"
 
 namespace gabbro::diffusion {
@@ -82,13 +82,13 @@ UpStage::UpStage(const nn::Factory& make, const UNetConfig& config, size_t level
 
 Tensor UpStage::operator()(Tensor x, const Conditioning& conditioning, std::vector<Tensor>& skips) const {
   for (size_t i = 0; i < resnets->size(); ++i) {
-    x = block(i, concat({x, skips.back()}, 1), conditioning);
+    x = block(i, concat_channels(x, skips.back()), conditioning);
     skips.pop_back();
   }
   if (upsamplers == nullptr) return x;
   // To the size of the next skip, which is odd where a side did not halve evenly.
-  const Shape& size = skips.back().shape();
-  return (*upsamplers)[0](x, size[2], size[3]);
+  const ImageSides size = sides_of(skips.back());
+  return (*upsamplers)[0](x, size.height, size.width);
 }
 
 MidStage::MidStage(const nn::Factory& make, const UNetConfig& config) {

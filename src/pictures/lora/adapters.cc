@@ -60,6 +60,10 @@ void Adapters::add_to_unet(size_t adapter, const std::string& file, const LoraPa
     facts.has_bias = linear->bias.defined();
   } else {
     facts.shape = lengths_of(*layer.module->own_tensor("weight"));
+    if (const auto* const conv = dynamic_cast<AdaptableConv2d*>(layer.module)) {
+      const nn::ConvModuleOptions& o = conv->options();
+      facts.shape = {o.out_channels, o.in_channels, o.kernel_size[0], o.kernel_size[1]};
+    }
     const Tensor* const bias = layer.module->own_tensor("bias");
     facts.has_bias = bias != nullptr && bias->defined();
   }

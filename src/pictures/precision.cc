@@ -1,0 +1,27 @@
+#include "src/pictures/precision.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/base/error.h"
+
+namespace gabbro::pictures {
+
+Precision parse_precision(const std::string& name) {
+  if (name == "auto") return Precision::kAuto;
+  if (name == "f32" || name == "float32") return Precision::kF32;
+  if (name == "f16" || name == "float16") return Precision::kF16;
+  if (name == "bf16" || name == "bfloat16") return Precision::kBf16;
+  throw bad_input("precision '{}' is none of auto, f32, f16, bf16", name);
+}
+
+DType dtype_of(Precision precision) {
+  if (precision == Precision::kF16) return DType::f16;
+  return precision == Precision::kBf16 ? DType::bf16 : DType::f32;
+}
+
+bool all_finite(const std::vector<float>& values) {
+  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
+}
+
+}  // namespace gabbro::pictures
