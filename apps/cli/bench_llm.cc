@@ -300,6 +300,7 @@ void add_bench(Command root) {
   Command bench = root.subcommand("bench", "Measure speed");
   bench.requires_subcommand();
   add_bench_ops(bench);
+  add_bench_image(bench);
   add_bench_io(bench);
   add_bench_serve(bench);
   Command command = bench.subcommand("llm", "Measure prompt processing and generation of a language model");

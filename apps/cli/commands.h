@@ -23,7 +23,8 @@ void add_perplexity(Command root);
 void add_convert(Command root);
 void add_imatrix(Command root);
 void add_bench(Command root);
-void add_bench_io(Command bench);  // below `bench`
+void add_bench_image(Command bench);  // below `bench`
+void add_bench_io(Command bench);
 void add_bench_ops(Command bench);
 void add_bench_serve(Command bench);
 void add_testgen(Command root);
