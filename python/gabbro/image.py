@@ -55,7 +55,7 @@ class Pipeline:
     Attributes
     ----------
     facts : dict
-        name, class_name, sampler, width, height, size_multiple, file_bytes, device ...
+        name, class_name, sampler, width, height, size_multiple, file_bytes, device, precision ...
     """
 
     def __init__(self, pipeline: _core._PicturePipeline) -> None:
@@ -74,6 +74,7 @@ class Pipeline:
         *,
         device: str = "auto",
         threads: int = 0,
+        torch_dtype: Any = "auto",
         embeddings: Sequence[str] = (),
         progress: Callable[[str, float], Any] | None = None,
     ) -> Pipeline:
@@ -86,6 +87,9 @@ class Pipeline:
             As `gabbro.set_device` takes it, or 'auto'.
         threads : int
             Of a CPU; 0: one per core.
+        torch_dtype : str or dtype
+            What the U-Net and the autoencoder compute in: 'auto' and 'f32', or 'f16' and 'bf16' with sums in f32.
+            Also ``torch.float16``.
         embeddings : list of str
             Files of textual inversion, ``"NAME=FILE"`` or ``"FILE"``.
         progress : callable
@@ -97,7 +101,8 @@ class Pipeline:
             If the files are damaged, or of another pipeline; the message names the file.
         """
         folder = os.fspath(pretrained_model_name_or_path)
-        return cls(_core._PicturePipeline.load(folder, device, threads, list(embeddings), progress))
+        precision = str(torch_dtype).rsplit(".", 1)[-1]
+        return cls(_core._PicturePipeline.load(folder, device, threads, precision, list(embeddings), progress))
 
     def cancel(self) -> None:
         """Stops the call that runs, from another thread or from a callback, within a step."""

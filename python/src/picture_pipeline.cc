@@ -19,7 +19,7 @@ struct PicturePipeline {
   std::shared_ptr<Pipeline> pipeline;
 };
 
-PicturePipeline load(const std::string& folder, const std::string& device, int threads,
+PicturePipeline load(const std::string& folder, const std::string& device, int threads, const std::string& precision,
                      const std::vector<std::string>& embeddings, nb::object progress) {
   Callback report(std::move(progress));
   PicturePipeline loaded;
@@ -30,6 +30,7 @@ PicturePipeline load(const std::string& folder, const std::string& device, int t
                  .threads = threads,
                  .encoder = true,
                  .embeddings = embeddings,
+                 .precision = pictures::parse_precision(precision),
                  .progress = [&](const std::string& part, double done) { report(std::string_view(part), done); }});
   }
   report.rethrow();
@@ -48,6 +49,7 @@ nb::dict facts_of(const PicturePipeline& pipeline) {
   facts["file_bytes"] = f.file_bytes;
   facts["device"] = f.device_id;
   facts["device_name"] = f.device_name;
+  facts["precision"] = f.precision;
   return facts;
 }
 
@@ -152,10 +154,10 @@ nb::dict generate(const PicturePipeline& model, const nb::dict& given, nb::objec
 
 void bind_picture_pipelines(nb::module_& m) {
   nb::class_<PicturePipeline>(m, "_PicturePipeline")
-      .def_static("load", load, nb::arg("folder"), nb::arg("device"), nb::arg("threads"), nb::arg("embeddings"),
-                  nb::arg("progress").none(),
-                  nb::sig("def load(folder: str, device: str, threads: int, embeddings: Sequence[str], progress: "
-                          "Callable[[str, float], Any] | None) -> _PicturePipeline"))
+      .def_static("load", load, nb::arg("folder"), nb::arg("device"), nb::arg("threads"), nb::arg("precision"),
+                  nb::arg("embeddings"), nb::arg("progress").none(),
+                  nb::sig("def load(folder: str, device: str, threads: int, precision: str, embeddings: Sequence[str], "
+                          "progress: Callable[[str, float], Any] | None) -> _PicturePipeline"))
       .def("facts", facts_of, nb::sig("def facts(self) -> dict[str, Any]"))
       .def("generate", generate, nb::arg("options"), nb::arg("on_step").none(), nb::arg("cancel"),
            nb::sig("def generate(self, options: dict[str, Any], on_step: Callable[[int, int, float, Tensor], Any] | "

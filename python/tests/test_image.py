@@ -174,3 +174,17 @@ def test_loading_is_reported():
     assert seen[-1] == ("autoencoder", 1.0)
     assert "sd21: StableDiffusionPipeline" in repr(pipe)
     assert pipe.facts["width"] == 128
+
+
+def test_half_precision_is_near_to_f32(pipe):
+    arguments = {"num_inference_steps": 4, "seed": 0, "output_type": "latent", **SIZE}
+    assert pipe.facts["precision"] == "f32"
+    [wide] = pipe(PROMPT, **arguments).images
+    for dtype, name in (("f16", "f16"), (gb.float16, "f16"), ("float16", "f16")):
+        half = gb.image.Pipeline.from_pretrained(PIPELINES / "sd15", device="cpu", threads=1, torch_dtype=dtype)
+        assert half.facts["precision"] == name
+        [latent] = half(PROMPT, **arguments).images
+        difference = np.linalg.norm(latent.numpy() - wide.numpy())
+        assert 0 < difference <= 2e-2 * np.linalg.norm(wide.numpy())
+    with pytest.raises(ValueError, match="precision 'f8'"):
+        gb.image.Pipeline.from_pretrained(PIPELINES / "sd15", device="cpu", torch_dtype="f8")
