@@ -19,8 +19,9 @@ constexpr double kExact = 1e-5;
 // Activations of f16 and bf16 are rounded some fifty times, by up to 2^-12 and 2^-9 of their size.
 double tolerance_of(DType dtype) { return dtype == DType::f32 ? kExact : dtype == DType::f16 ? 2.5e-3 : 2e-2; }
 
-// A whole U-Net rounds some hundreds of times: diffusers' own U-Net of "sdxl" is off by 2.2e-2 in bf16.
-double whole_tolerance_of(DType dtype) { return dtype == DType::bf16 ? 3e-2 : tolerance_of(dtype); }
+// A whole U-Net rounds some hundreds of times: diffusers' own U-Net of "sdxl" is off by 2.9e-3 in f16 and
+// 2.2e-2 in bf16.
+double whole_tolerance_of(DType dtype) { return dtype == DType::f32 ? kExact : dtype == DType::f16 ? 4e-3 : 3e-2; }
 
 // A pipeline, and what its networks compute in.
 struct BlocksRow {
