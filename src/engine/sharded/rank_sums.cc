@@ -144,8 +144,8 @@ Tensor RankSums::sum(size_t rank, const Tensor& partial, std::span<const Tensor>
   return std::exchange(results_[rank], Tensor());
 }
 
-// With sums in plans the device computes a whole step meanwhile, however long that is: its kernels notice a peer that is
-// late, and the watch a device that is behind the others.
+// With sums in plans the device computes a whole step meanwhile, however long that is: its kernels notice a peer that
+// is late, and the watch a device that is behind the others.
 void RankSums::finish(size_t rank) {
   if (!are_in_plans()) watch_.waits_for_device(rank, rank);
   devices_[rank]->state().compute_stream(*devices_[rank]).synchronize(cancel_);
