@@ -144,7 +144,6 @@ void DirectSums::clear(const Rank& rank) const {
 }
 
 void DirectSums::enqueue(size_t rank, const Launcher& run, const void* x, void* y, DType dtype, int64_t count) const {
-  if (count <= kWordCapacity) return enqueue_part(&Rank::words, rank, run, x, y, dtype, count);
   const bool is_one_shot = ranks_.size() <= 2 || count < kTwoShotFrom;
   for (int64_t first = 0; first < count; first += kCapacity) {
     const size_t offset = dtype_bytes(dtype, static_cast<size_t>(first));
