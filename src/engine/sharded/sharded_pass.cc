@@ -142,7 +142,8 @@ std::vector<Tensor> ShardedPass::decode(DecodeStep& step, DecodeResult /*result*
         (*logits)[rank] = (*plan)(&stops_).front();
       },
       cancel);
-  return {gathered(*logits, cancel)};
+  const std::vector<Tensor> parts = std::exchange(*logits, {});  // which the next run writes again, once they are free
+  return {gathered(parts, cancel)};
 } catch (...) {
   if (stuck_.empty()) abandon();
   throw;
