@@ -141,12 +141,13 @@ GPU_FUNCTION inline void all_reduce_two_shot(const AllReduceArgs& a) {
   if (thread_index() == 0) a.counters[block_index().x] = number;
 }
 
-// The words of a peer's two elements; zeros once the wait is given up.
+// The words of a peer's two elements; zeros once the wait is given up. All threads wait here, so that they look at the
+// clock and at the host's memory rarely: a look of all of them makes the others wait for that long.
 GPU_FUNCTION inline void await_words(const AllReduceArgs& a, const u64* words, u32 peer, u32 number, float& x,
                                      float& y) {
   const u64 begin = ticks();
   for (u32 looks = 1; !load_words(words, number, x, y); ++looks) {
-    if (looks % kLooks == 0) {
+    if (looks % kLooksAtWords == 0) {
       const bool is_late = ticks() - begin > a.most_ticks;
       if (is_late) store_flag(a.failure, 1 + peer);
       if (is_late || load_flag(a.failure) != 0) {
