@@ -144,8 +144,7 @@ int run(ServeArguments& o) {
 }  // namespace
 
 void add_serve(Command root) {
-  Command command =
-      root.subcommand("serve", "Answer requests over HTTP, in the dialects of OpenAI, Anthropic, Ollama and llama.cpp");
+  Command command = root.subcommand("serve", "Answer HTTP requests as OpenAI, Anthropic, Ollama and llama.cpp do");
   const auto o = std::make_shared<ServeArguments>();
   command
       .option("MODEL", o->models, "Models that are loaded at once and stay; others are loaded when they are asked for")
