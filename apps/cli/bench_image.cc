@@ -59,9 +59,7 @@ PictureRequest bench_request(const ImageBenchOptions& o, const std::atomic<bool>
   request.seed = 1;
   request.sampler = o.sampler;
   request.batch = o.batch;
-  request.bands = o.bands == "on"    ? pictures::DecodeBands::kOn
-                  : o.bands == "off" ? pictures::DecodeBands::kOff
-                                     : pictures::DecodeBands::kAuto;
+  request.bands = decode_bands_of(o.bands);
   request.cancel = cancel;
   return request;
 }

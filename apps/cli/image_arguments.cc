@@ -84,7 +84,7 @@ PictureRequest picture_request(const ImageArguments& o) {
   request.hires = as_written(o.hires);
   request.hires_strength = as_written(o.hires_strength);
   request.batch = o.batch;
-  if (o.bands != "auto") request.bands = o.bands == "on" ? pictures::DecodeBands::kOn : pictures::DecodeBands::kOff;
+  request.bands = decode_bands_of(o.bands);
   read_loras(o, request);
   read_pictures(o, request);
   return request;
@@ -129,6 +129,11 @@ pictures::PictureText describe_picture(const ImageArguments& o, const PictureReq
   text.settings.emplace_back("RNG", request.noise == pictures::NoiseKind::kNv ? "NV" : "CPU");
   text.settings.emplace_back("Version", std::string("gabbro ") + GABBRO_VERSION);
   return text;
+}
+
+pictures::DecodeBands decode_bands_of(const std::string& name) {
+  if (name == "auto") return pictures::DecodeBands::kAuto;
+  return name == "on" ? pictures::DecodeBands::kOn : pictures::DecodeBands::kOff;
 }
 
 }  // namespace gabbro::cli

@@ -41,4 +41,7 @@ inline constexpr const char* kMadeByModel =
     "Iptc4xmpExt:DigitalSourceType=\"http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia\"/>"
     "</rdf:RDF></x:xmpmeta><?xpacket end=\"r\"?>";
 
+// --decode-bands: auto, on or off.
+pictures::DecodeBands decode_bands_of(const std::string& name);
+
 }  // namespace gabbro::cli

@@ -1,6 +1,6 @@
 // Stores into the memory of another device, and flags that tell it of them, while kernels of both devices run. The
 // order: payload stores, release of system scope, store of the flag; load of the flag, acquire of system scope, loads
-// of the payload. Each flag has one writer: PCIe does not carry atomics between devices.
+// of the payload. Each flag has one writer: PCIe has no atomics between devices.
 //
 // A word is an element and a number in 8 bytes, which arrive together: a reader that finds the number has the element,
 // without flags and fences.

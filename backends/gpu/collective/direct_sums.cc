@@ -125,11 +125,11 @@ std::string DirectSums::allocate() {
     rank.inbox = api::allocate_shared(rank.device->context(), bytes);
     rank.counters =
         api::allocate(rank.device->context(), kCounterWords * sizeof(uint32_t) + ranks * sizeof(ReduceInbox));
-    if (rank.inbox == nullptr || rank.counters == nullptr) return "there is no memory for their sums";
+    if (rank.inbox == nullptr || rank.counters == nullptr) return "the memory does not suffice for their sums";
     inboxes.push_back(inbox_of(rank));
   }
   failure_ = static_cast<uint32_t*>(api::allocate_pinned(ranks_.front().device->context(), sizeof(uint32_t)));
-  if (failure_ == nullptr) return "there is no pinned memory for their sums";
+  if (failure_ == nullptr) return "the pinned memory does not suffice for their sums";
   for (const Rank& rank : ranks_) {
     clear(rank);
     GpuStream& stream = rank.device->stream(nullptr);
@@ -218,7 +218,7 @@ std::string DirectSums::test_rank(size_t number) {
   const auto most = static_cast<size_t>(*std::ranges::max_element(kCounts));
   const auto release = [&](void* memory) { api::release(device.context(), memory); };
   const std::unique_ptr<void, decltype(release)> x(api::allocate(device.context(), most * sizeof(float)), release);
-  if (x == nullptr) return "there is no memory for a test of their sums";
+  if (x == nullptr) return "the memory does not suffice for a test of their sums";
   std::vector<float> values(most);
   const std::lock_guard lock(stream.mutex());
   for (int round = 0; round < kRounds; ++round) {

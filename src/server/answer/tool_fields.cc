@@ -21,7 +21,7 @@ std::set<std::string> text_parameters(const Json& function) {
   return names;
 }
 
-// The name by which the grammar knows the form; null: it has none.
+// The grammar's name of the form; null: it has none.
 const char* grammar_of(Format format) {
   switch (format) {
     case Format::kHermes:
