@@ -5,6 +5,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 namespace gabbro::cli {
 namespace {
@@ -31,7 +32,7 @@ class Loop {
   }
 
   // Sends request `index`; an interrupted one is dropped.
-  void send(ServeClient& client, uint64_t index, bool counts) {
+  void send(ServeClient& client, uint64_t index) {
     ChatRequest request = options_.request;
     const LoadRequest asked = load_.request(number_, index);
     request.prompt = asked.prompt;
@@ -40,7 +41,7 @@ class Loop {
     try {
       ChatTimes times = client.chat(request);
       const std::lock_guard lock(mutex_);
-      if (counts) found_.push_back(std::move(times));
+      found_.push_back(std::move(times));
     } catch (const Error&) {  // interrupted: the caller looks at the flag
     }
   }
@@ -60,7 +61,7 @@ class Loop {
   }
 
   size_t running() const { return running_; }
-  std::vector<ChatTimes> take() { return std::move(found_); }
+  std::vector<ChatTimes> take() { return std::exchange(found_, {}); }
 
  private:
   const ServerAddress& server_;
@@ -82,7 +83,7 @@ void run_closed(Loop& loop, int streams, const MeasureOptions& options, BenchClo
       while (!stop && BenchClock::now() < end) {
         const uint64_t index = next++;
         if (options.requests > 0 && index >= static_cast<uint64_t>(options.requests)) return;
-        loop.send(client, index, true);
+        loop.send(client, index);
       }
     });
   }
@@ -102,9 +103,14 @@ void run_open(Loop& loop, double rate, const MeasureOptions& options, BenchClock
     if (loop.running() >= kMostOpenRequests)
       throw failed("{} requests are open at once: the server is too slow for {} requests a second", kMostOpenRequests,
                    rate);
-    loop.spawn([&loop, index](ServeClient& client) { loop.send(client, index, true); });
+    loop.spawn([&loop, index](ServeClient& client) { loop.send(client, index); });
   }
   loop.join();
+}
+
+void require_answers(const std::vector<ChatTimes>& requests) {
+  if (!requests.empty() && std::ranges::none_of(requests, &ChatTimes::is_whole))
+    throw failed("none of {} requests was answered: {}", requests.size(), requests.front().error);
 }
 
 void throw_if_interrupted(const std::atomic<bool>& stop) {
@@ -118,10 +124,11 @@ Measured measure_serving(const ServerAddress& server, const Load& load, const Lo
   constexpr uint64_t kWarmup = uint64_t{1} << 40;  // indexes that no counted request has
   Loop loop(server, load, number, options, stop);
   for (int i = 0; i < options.warmup; ++i) {
-    loop.spawn([&loop, i](ServeClient& client) { loop.send(client, kWarmup + static_cast<uint64_t>(i), false); });
+    loop.spawn([&loop, i](ServeClient& client) { loop.send(client, kWarmup + static_cast<uint64_t>(i)); });
   }
   loop.join();
   throw_if_interrupted(stop);
+  require_answers(loop.take());
   const double cpu_before = cpu_seconds();
   const auto start = BenchClock::now();
   const auto length = std::chrono::duration_cast<BenchClock::duration>(std::chrono::duration<double>(options.seconds));
@@ -135,8 +142,7 @@ Measured measure_serving(const ServerAddress& server, const Load& load, const Lo
                     .start = start,
                     .requests = loop.take()};
   if (measured.requests.empty()) throw failed("no request was sent within {} seconds", options.seconds);
-  if (std::ranges::none_of(measured.requests, &ChatTimes::is_whole))
-    throw failed("none of {} requests was answered: {}", measured.requests.size(), measured.requests.front().error);
+  require_answers(measured.requests);
   return measured;
 }
 

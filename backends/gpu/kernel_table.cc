@@ -23,6 +23,7 @@ constexpr KernelEntry kKernels[] = {
     {"sort", make_sort},
     {"topk", make_topk},
     {"rank_sum", make_rank_sum},
+    {"rank_sum_add", make_rank_sum},
     {"softmax_topk", make_softmax_topk},
     {"sampling", make_sampling},
     {"rms_norm", make_rms_norm},

@@ -289,8 +289,9 @@ Status all_reduce(abi::Group* group, abi::Stream* const* streams, const void* co
     own.run(streams, [&](const std::vector<api::Queue*>& queues) {
       if (own.group == nullptr) {
         for (size_t rank = 0; rank < queues.size(); ++rank)
-          own.direct->enqueue(rank, {.queue = queues[rank], .counters = nullptr}, sources[rank], targets[rank], dtype,
-                              elements);
+          own.direct->enqueue(
+              rank, {.queue = queues[rank], .counters = nullptr},
+              {.x = sources[rank], .addend = nullptr, .y = targets[rank], .dtype = dtype, .count = elements});
         return;
       }
       api::collectives()->all_reduce(own.group, queues, {.sources = sources, .targets = targets},

@@ -19,20 +19,47 @@ struct alignas(16) Four {
   float value[4];
 };
 
+// Whether vector number `vector` of four f32 can be accessed at once.
+template <class T>
+GPU_FUNCTION inline bool is_whole(const void* x, i64 vector, i64 count) {
+  return sizeof(T) == sizeof(float) && 4 * vector + 4 <= count && reinterpret_cast<u64>(x) % sizeof(Four) == 0;
+}
+
 // Four elements as f32; zeros after `count`.
 template <class T>
-GPU_FUNCTION inline Four load_four(const T* x, i64 vector, i64 count) {
+GPU_FUNCTION inline Four load_four(const void* x, i64 vector, i64 count) {
+  if (is_whole<T>(x, vector, count)) return static_cast<const Four*>(x)[vector];
   Four four;
 #pragma unroll
-  for (i64 e = 0; e < 4; ++e) four.value[e] = 4 * vector + e < count ? to_float(x[4 * vector + e]) : 0;
+  for (i64 e = 0; e < 4; ++e)
+    four.value[e] = 4 * vector + e < count ? to_float(static_cast<const T*>(x)[4 * vector + e]) : 0;
   return four;
 }
+// The addend of element i, or 0.
 template <class T>
-GPU_FUNCTION inline void store_four(T* y, i64 vector, i64 count, const Four& values) {
+GPU_FUNCTION inline float addend_of(const AllReduceArgs& a, i64 i) {
+  return a.addend != nullptr && i < a.count ? to_float(static_cast<const T*>(a.addend)[i]) : 0;
+}
+// Stores what y becomes where `sum` is the sum of the ranks.
+template <class T>
+GPU_FUNCTION inline void store_result(const AllReduceArgs& a, i64 i, float sum, float addend) {
+  if (i >= a.count) return;
+  const T rounded = from_float<T>(sum);
+  static_cast<T*>(a.y)[i] = a.addend == nullptr ? rounded : from_float<T>(to_float(rounded) + addend);
+}
+template <class T>
+GPU_FUNCTION inline void store_results(const AllReduceArgs& a, i64 vector, const Four& sums) {
+  const bool adds = a.addend != nullptr;
+  const Four addends = adds ? load_four<T>(a.addend, vector, a.count) : Four{};
+  if (is_whole<T>(a.y, vector, a.count)) {
+    Four results = sums;
 #pragma unroll
-  for (i64 e = 0; e < 4; ++e) {
-    if (4 * vector + e < count) y[4 * vector + e] = from_float<T>(values.value[e]);
+    for (int e = 0; e < 4; ++e) results.value[e] = adds ? sums.value[e] + addends.value[e] : sums.value[e];
+    static_cast<Four*>(a.y)[vector] = results;
+    return;
   }
+#pragma unroll
+  for (i64 e = 0; e < 4; ++e) store_result<T>(a, 4 * vector + e, sums.value[e], addends.value[e]);
 }
 // In an inbox, whose vectors are aligned.
 GPU_FUNCTION inline Four& four_at(float* inbox, i64 vector) { return *reinterpret_cast<Four*>(inbox + 4 * vector); }
@@ -44,8 +71,6 @@ GPU_FUNCTION inline u32* flag_of(const AllReduceArgs& a, u32 owner, u32 phase, u
   const u32 number = (phase * kReduceBlocks + block_index().x) * a.ranks + writer;
   return a.inboxes[owner].flags + number * kFlagStep;
 }
-
-inline constexpr u32 kLooks = 64;  // at a flag, before one at the clock and at the failure, which is host memory
 
 // Tells all peers that this block's stores of all_reduce `number` are done, and waits for the peers' blocks of the same
 // index. Lane r of the first wave writes the flag at rank r, and looks at the flag of rank r.
@@ -72,12 +97,15 @@ GPU_FUNCTION inline void exchange_flags(const AllReduceArgs& a, u32 number, u32 
   acquire_from_peers();
 }
 
+// The sum of a vector of the partials that are in the inbox, and of this rank's own x.
+template <class T>
 GPU_FUNCTION inline Four sum_of_ranks(const AllReduceArgs& a, const float* partials, i64 vector) {
-  Four sum = four_at(partials, vector);
-  for (u32 rank = 1; rank < a.ranks; ++rank) {
-    const Four other = four_at(partials + rank * a.capacity, vector);
+  Four sum = {};
+  for (u32 rank = 0; rank < a.ranks; ++rank) {
+    const Four other =
+        rank == a.rank ? load_four<T>(a.x, vector, a.count) : four_at(partials + rank * a.capacity, vector);
 #pragma unroll
-    for (int e = 0; e < 4; ++e) sum.value[e] += other.value[e];
+    for (int e = 0; e < 4; ++e) sum.value[e] = rank == 0 ? other.value[e] : sum.value[e] + other.value[e];
   }
   return sum;
 }
@@ -88,9 +116,9 @@ GPU_FUNCTION inline void all_reduce_one_shot(const AllReduceArgs& a) {
   const auto* x = static_cast<const T*>(a.x);
   const BlockPart part = part_of_block((a.count + 3) / 4);
   for (i64 i = part.first + thread_index(); i < part.end; i += block_size()) {
-    const Four mine = load_four(x, i, a.count);
+    const Four mine = load_four<T>(x, i, a.count);
     // Begins with another peer on each rank, so that no inbox is everyone's first.
-    for (u32 step = 0; step < a.ranks; ++step) {
+    for (u32 step = 1; step < a.ranks; ++step) {
       const u32 peer = (a.rank + step) % a.ranks;
       float* const inbox = a.inboxes[peer].partials + (half * a.ranks + a.rank) * a.capacity;
       four_at(inbox, i) = mine;
@@ -99,7 +127,7 @@ GPU_FUNCTION inline void all_reduce_one_shot(const AllReduceArgs& a) {
   exchange_flags(a, number, 0);
   const float* const partials = a.inboxes[a.rank].partials + half * a.ranks * a.capacity;
   for (i64 i = part.first + thread_index(); i < part.end; i += block_size())
-    store_four(static_cast<T*>(a.y), i, a.count, sum_of_ranks(a, partials, i));
+    store_results<T>(a, i, sum_of_ranks<T>(a, partials, i));
   if (thread_index() == 0) a.counters[block_index().x] = number;
 }
 
@@ -111,12 +139,12 @@ GPU_FUNCTION inline void all_reduce_two_shot(const AllReduceArgs& a) {
   const i64 vectors = (a.count + 3) / 4, slice = (vectors + a.ranks - 1) / a.ranks;
   const BlockPart part = part_of_block(slice);
   const auto* x = static_cast<const T*>(a.x);
-  for (u32 step = 0; step < a.ranks; ++step) {
+  for (u32 step = 1; step < a.ranks; ++step) {
     const u32 peer = (a.rank + step) % a.ranks;
     float* const inbox = a.inboxes[peer].partials + (half * a.ranks + a.rank) * a.capacity;
     for (i64 i = part.first + thread_index(); i < part.end; i += block_size()) {
       const i64 at = peer * slice + i;
-      if (at < vectors) four_at(inbox, at) = load_four(x, at, a.count);
+      if (at < vectors) four_at(inbox, at) = load_four<T>(x, at, a.count);
     }
   }
   exchange_flags(a, number, 0);
@@ -124,7 +152,7 @@ GPU_FUNCTION inline void all_reduce_two_shot(const AllReduceArgs& a) {
   for (i64 i = part.first + thread_index(); i < part.end; i += block_size()) {
     const i64 at = a.rank * slice + i;
     if (at >= vectors) continue;
-    const Four sum = sum_of_ranks(a, partials, at);
+    const Four sum = sum_of_ranks<T>(a, partials, at);
     for (u32 step = 0; step < a.ranks; ++step) {
       float* const inbox = a.inboxes[(a.rank + step) % a.ranks].sums + half * a.capacity;
       four_at(inbox, at) = sum;
@@ -135,19 +163,18 @@ GPU_FUNCTION inline void all_reduce_two_shot(const AllReduceArgs& a) {
   for (u32 rank = 0; rank < a.ranks; ++rank) {
     for (i64 i = part.first + thread_index(); i < part.end; i += block_size()) {
       const i64 at = rank * slice + i;
-      if (at < vectors) store_four(static_cast<T*>(a.y), at, a.count, four_at(sums, at));
+      if (at < vectors) store_results<T>(a, at, four_at(sums, at));
     }
   }
   if (thread_index() == 0) a.counters[block_index().x] = number;
 }
 
-// The words of a peer's two elements; zeros once the wait is given up. All threads wait here, so that they look at the
-// clock and at the host's memory rarely: a look of all of them makes the others wait for that long.
+// The words of a peer's two elements; zeros once the wait is given up.
 GPU_FUNCTION inline void await_words(const AllReduceArgs& a, const u64* words, u32 peer, u32 number, float& x,
                                      float& y) {
   const u64 begin = ticks();
   for (u32 looks = 1; !load_words(words, number, x, y); ++looks) {
-    if (looks % kLooksAtWords == 0) {
+    if (looks % kLooks == 0) {
       const bool is_late = ticks() - begin > a.most_ticks;
       if (is_late) store_flag(a.failure, 1 + peer);
       if (is_late || load_flag(a.failure) != 0) {
@@ -164,16 +191,24 @@ template <class T>
 GPU_FUNCTION inline void all_reduce_words(const AllReduceArgs& a) {
   const u32 number = a.counters[block_index().x] + 1, half = number & 1;
   const auto* x = static_cast<const T*>(a.x);
-  auto* y = static_cast<T*>(a.y);
-  const i64 pairs = (a.count + 1) / 2;
-  for (i64 i = block_index().x * block_size() + thread_index(); i < pairs; i += grid_size().x * block_size()) {
-    const bool has_second = 2 * i + 1 < a.count;
-    const float first = to_float(x[2 * i]), second = has_second ? to_float(x[2 * i + 1]) : 0;
-    for (u32 step = 1; step < a.ranks; ++step) {
-      const u32 peer = (a.rank + step) % a.ranks;
+  const i64 pairs = (a.count + 1) / 2, first_pair = block_index().x * block_size() + thread_index(),
+            step = grid_size().x * block_size();
+  const auto pair_of = [&](i64 i, float& first, float& second) {
+    first = to_float(x[2 * i]);
+    second = 2 * i + 1 < a.count ? to_float(x[2 * i + 1]) : 0;
+  };
+  for (i64 i = first_pair; i < pairs; i += step) {
+    float first, second;
+    pair_of(i, first, second);
+    for (u32 next = 1; next < a.ranks; ++next) {
+      const u32 peer = (a.rank + next) % a.ranks;
       store_words(a.inboxes[peer].words + (half * a.ranks + a.rank) * a.capacity + 2 * i, first, second, number);
     }
-    float sum = 0, second_sum = 0;
+  }
+  for (i64 i = first_pair; i < pairs; i += step) {
+    float first, second, sum = 0, second_sum = 0;
+    pair_of(i, first, second);
+    const float addend = addend_of<T>(a, 2 * i), second_addend = addend_of<T>(a, 2 * i + 1);  // before the wait
     for (u32 rank = 0; rank < a.ranks; ++rank) {
       float other = first, second_other = second;
       if (rank != a.rank) {
@@ -183,8 +218,8 @@ GPU_FUNCTION inline void all_reduce_words(const AllReduceArgs& a) {
       sum = rank == 0 ? other : sum + other;
       second_sum = rank == 0 ? second_other : second_sum + second_other;
     }
-    y[2 * i] = from_float<T>(sum);
-    if (has_second) y[2 * i + 1] = from_float<T>(second_sum);
+    store_result<T>(a, 2 * i, sum, addend);
+    store_result<T>(a, 2 * i + 1, second_sum, second_addend);
   }
   barrier();  // all threads have read the counter
   if (thread_index() == 0) a.counters[block_index().x] = number;

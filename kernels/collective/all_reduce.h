@@ -1,5 +1,6 @@
-// Arguments of all_reduce: y = the sum of x over the ranks, added up in f32 in the order of the ranks. Each rank stores
-// its x into the inboxes of all, and reads its own inbox.
+// Arguments of all_reduce: y = the sum of x over the ranks, added up in f32 in the order of the ranks, and rounded to
+// the dtype; then the addend, if there is one, is added. Each rank stores its x into the inboxes of the others, and
+// reads its own inbox.
 //
 // One shot: each rank adds up everything. Two shots, for larger sizes: rank r adds up slice r, and stores the sums into
 // the inboxes. Words, for small sizes: one shot whose elements carry the number of the sum, so that no flag
@@ -11,7 +12,7 @@
 namespace gabbro::gpu {
 
 inline constexpr u32 kMostRanks = 32;       // lanes of the smallest wave
-inline constexpr u32 kReduceBlocks = 32;    // of a launch, at most: all of them have to run at once, on all devices
+inline constexpr u32 kReduceBlocks = 128;   // of a launch, at most: all of them have to run at once, on all devices
 inline constexpr u32 kFlagStep = 32;        // u32 from flag to flag: 128 bytes
 inline constexpr u32 kReduceThreads = 512;  // of a block
 inline constexpr u32 kWordBlocks = 16;      // of each launch of words: all count its number
@@ -20,13 +21,14 @@ inline constexpr u32 kWordBlocks = 16;      // of each launch of words: all coun
 // parts take turns, so that a rank may be one all_reduce ahead of another that still reads.
 struct ReduceInbox {
   u32* flags;       // [2 phases][kReduceBlocks][ranks], kFlagStep apart: the number of the all_reduce
-  float* partials;  // [2 parts][ranks][capacity]
+  float* partials;  // [2 parts][ranks][capacity]; nothing in this rank's own
   float* sums;      // [2 parts][capacity], of two shots
   u64* words;       // [2 parts][ranks][capacity of words], at 16 bytes
 };
 
 struct AllReduceArgs {
   const void* x;               // [count]
+  const void* addend;          // [count], or null
   void* y;                     // [count], or x
   const ReduceInbox* inboxes;  // of all ranks, by this device's addresses: a table in its memory
   u32* counters;               // [blocks] of this rank's memory: all_reduces so far, any number at first, one for

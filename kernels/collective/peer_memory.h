@@ -15,6 +15,14 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
+// A wait looks at the clock and at the host's memory once in kLooks looks: a read by all blocks takes 1 us for each of
+// them over PCIe, and the peers wait for it.
+#if defined(__HIPCC__) || defined(__HIPCC_RTC__) || defined(__CUDACC__)
+inline constexpr u32 kLooks = 8192;
+#else
+inline constexpr u32 kLooks = 64;
+#endif
+
 #if defined(__HIPCC__) || defined(__HIPCC_RTC__)
 // Called by all threads of a block, before its first wave stores flags. One wave releases for the block.
 GPU_FUNCTION inline void release_block_to_peers() {
@@ -43,7 +51,6 @@ GPU_FUNCTION inline bool load_words(const u64* words, u32 number, float& x, floa
   y = bits_to_float(static_cast<u32>(second));
   return static_cast<u32>(first >> 32) == number && static_cast<u32>(second >> 32) == number;
 }
-inline constexpr u32 kLooksAtWords = 8192;
 GPU_FUNCTION inline void acquire_flags() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
 GPU_FUNCTION inline void acquire_from_peers() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
 GPU_FUNCTION inline void pause_before_next_look() { __builtin_amdgcn_s_sleep(1); }
@@ -77,7 +84,6 @@ GPU_FUNCTION inline bool load_words(const u64* words, u32 number, float& x, floa
   y = bits_to_float(second);
   return first_number == number && second_number == number;
 }
-inline constexpr u32 kLooksAtWords = 8192;
 GPU_FUNCTION inline void acquire_flags() {}
 GPU_FUNCTION inline void acquire_from_peers() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 GPU_FUNCTION inline void pause_before_next_look() {}
@@ -105,7 +111,6 @@ inline bool load_words(const u64* words, u32 number, float& x, float& y) {
   y = bits_to_float(static_cast<u32>(second));
   return static_cast<u32>(first >> 32) == number && static_cast<u32>(second >> 32) == number;
 }
-inline constexpr u32 kLooksAtWords = 64;
 inline void acquire_flags() { fence(); }
 inline void acquire_from_peers() { fence(); }
 // A yield would wait for whole time slices of what else runs on the machine.

@@ -29,7 +29,7 @@ std::vector<std::vector<int32_t>> Runner::fill_places(DecodeStep& step, std::spa
 
 DecodeStep& Runner::begin_decode(std::span<const Chunk> chunks, const std::atomic<bool>* cancel) {
   DecodeStep& step = engine_->state_->plans.step(std::max(padded_, static_cast<int64_t>(std::bit_ceil(chunks.size()))));
-  step.wait_all(cancel);
+  pass_.wait_all(step, cancel);
   const std::span<int32_t> ids = step.next(DecodeStep::kIds);
   std::ranges::fill(ids, 0);
   for (size_t i = 0; i < chunks.size(); ++i) ids[i] = chunks[i].tokens[0];
@@ -72,7 +72,7 @@ std::vector<int32_t> Runner::decode_ids(std::span<const Chunk> chunks, std::span
   const bool same_rows = places.size() == present.rows.size() && std::ranges::is_sorted(places);
   if (!next_rows.empty() && same_rows && take_pages_after(chunks))
     next = queue(*present.step, chunks, next_rows, 1, cancel);
-  const std::span<const int32_t> all = present.step->found(present.turn, cancel);
+  const std::span<const int32_t> all = pass_.found(*present.step, present.turn, cancel);
   std::vector<int32_t> found;
   for (const size_t place : places) found.push_back(all[place]);
   for (size_t i = 0; i < next.rows.size(); ++i) next.rows[i].token = found[i];

@@ -23,7 +23,7 @@ void DecodeStep::make(std::span<const std::shared_ptr<Device>> devices, int64_t 
   const auto table_size = static_cast<size_t>(sequences * pages);
   for (Turn& turn : turns_) {
     turn.memory = devices.back()->allocate_host((1 + kInputs) * list_bytes_ + groups * table_size * sizeof(int32_t));
-    turn.done.emplace(devices.back());
+    for (const std::shared_ptr<Device>& device : devices) turn.done.emplace_back(device);
   }
   held_tables_.assign(groups, std::vector<int32_t>(table_size, 0));
   std::vector<DeviceInputs> made;
@@ -60,7 +60,7 @@ std::span<int32_t> DecodeStep::list(int turn, int number) {
 
 void DecodeStep::wait_all(const std::atomic<bool>* cancel) {
   for (Turn& turn : turns_) {
-    if (turn.done) turn.done->synchronize(cancel);
+    for (Event& done : turn.done) done.synchronize(cancel);
   }
 }
 
@@ -85,7 +85,7 @@ Tensor DecodeStep::enqueue(const std::vector<std::vector<int32_t>>& tables,
   const int after = 1 - turn_;
   try {
     for (const DeviceInputs& on : inputs_) {
-      if (gets_ids(on)) on.stream().wait(*turns_[static_cast<size_t>(turn_)].done);  // which writes the ids
+      if (gets_ids(on)) on.stream().wait(turns_[static_cast<size_t>(turn_)].done.back());  // which writes the ids
       on.stream().copy_to_device(on.lists[kIds].state().storage.get(), next(kIds).data(), kInputs * list_bytes_);
     }
     for (size_t group = 0; group < tables.size(); ++group) upload_changes(group, tables[group]);
@@ -94,7 +94,7 @@ Tensor DecodeStep::enqueue(const std::vector<std::vector<int32_t>>& tables,
       const std::span<int32_t> target = list(after, static_cast<int>(i) - 1);
       stream.copy_to_host(target.data(), results[i].state().storage.get(), target.size_bytes());
     }
-    stream.record(*turns_[static_cast<size_t>(after)].done);
+    for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].stream().record(turns_[static_cast<size_t>(after)].done[i]);
     turn_ = after;
     return results.front();
   } catch (const DeviceLost&) {
@@ -113,7 +113,7 @@ bool DecodeStep::next_rows(std::span<const sampling::Row> rows) {
 void DecodeStep::upload_rows() { row_inputs_.upload(inputs_.back().stream(), turn_); }
 
 std::span<const int32_t> DecodeStep::found(int turn, const std::atomic<bool>* cancel) {
-  turns_[static_cast<size_t>(turn)].done->synchronize(cancel);
+  wait(turn, inputs_.size() - 1, cancel);
   return list(turn, 0);
 }
 

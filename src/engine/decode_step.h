@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -64,8 +65,12 @@ class DecodeStep {
   Tensor enqueue(const std::vector<std::vector<int32_t>>& tables, const std::function<std::vector<Tensor>()>& compute);
   // The turn whose found() has the result of the last enqueued step.
   int turn() const { return turn_; }
-  // Waits for that step only, as Event::synchronize. Returns its largest_ids(), valid until two more steps are
-  // enqueued.
+  static constexpr int kTurns = 2;
+  // Waits for that step only, as Event::synchronize: for its work on one of the devices.
+  void wait(int turn, size_t device, const std::atomic<bool>* cancel) {
+    turns_[static_cast<size_t>(turn)].done[device].synchronize(cancel);
+  }
+  // Waits for the step on the last device. Returns its largest_ids(), valid until two more steps are enqueued.
   std::span<const int32_t> found(int turn, const std::atomic<bool>* cancel);
 
  private:
@@ -76,7 +81,7 @@ class DecodeStep {
   // So the host fills the lists for step k+1 once it has waited for step k-1, the last that read the same memory.
   struct Turn {
     std::shared_ptr<void> memory;
-    std::optional<Event> done;  // the step that found
+    std::deque<Event> done;  // the step that found, by device
   };
 
   // The inputs on a device.
@@ -100,7 +105,7 @@ class DecodeStep {
   int64_t sequences_ = 0;
   std::vector<std::vector<int32_t>> held_tables_;
   sampling::RowInputs row_inputs_;  // made when it is first wanted
-  std::array<Turn, 2> turns_;
+  std::array<Turn, kTurns> turns_;
   int turn_ = 0;  // with the lists for the next step
   size_t list_bytes_ = 0;
 };

@@ -39,6 +39,12 @@ std::vector<Tensor> ModelPass::decode(DecodeStep& step, DecodeResult /*result*/,
   return {run(std::span(&inputs, 1), cancel)};
 }
 
+std::span<const int32_t> ModelPass::found(DecodeStep& step, int turn, const std::atomic<bool>* cancel) {
+  return step.found(turn, cancel);
+}
+
+void ModelPass::wait_all(DecodeStep& step, const std::atomic<bool>* cancel) { step.wait_all(cancel); }
+
 std::unique_ptr<ModelPass> make_pass(const LoadedModel& loaded, const EngineCache& cache, DecodePlans& plans) {
   const Evaluate evaluate = evaluate_for(loaded.observer);
   const bool decodes = loaded.observer == nullptr;  // rows of padding are not observed

@@ -52,6 +52,9 @@ class ModelPass {
   virtual std::vector<Tensor> decode(DecodeStep& step, DecodeResult result, const std::atomic<bool>* cancel);
   // Whether the device chooses the tokens of such steps, so that the next one can be queued before they are known.
   virtual bool chooses_tokens() const { return false; }
+  // Wait for such steps, as the functions of DecodeStep.
+  virtual std::span<const int32_t> found(DecodeStep& step, int turn, const std::atomic<bool>* cancel);
+  virtual void wait_all(DecodeStep& step, const std::atomic<bool>* cancel);
 
   // A pass whose results are passed on layer by layer. Throws bad_input where weights come and go; a model
   // without stages throws it when the pass runs.

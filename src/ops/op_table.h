@@ -48,6 +48,8 @@ extern const Op kResolveIndex;
 extern const Op kRelu, kGelu, kGeluTanh;
 extern const Op kSilu, kSoftmax, kLogSoftmax, kRmsNorm, kLinear, kEmbedding, kRope, kKvWrite, kAttention;
 extern const Op kExpertLinear, kDotProductAttention, kLatentAttention;
+// rank_sum.cc; it is of a group's devices, and no row of the table
+extern const Op kRankSum;
 
 // clang-format off
 inline constexpr const Op* kOpTable[] = {

@@ -13,6 +13,7 @@ std::span<const FusionRule> fusion_rules() {
       {"the router of a mixture of experts, gate and up with SiLU·mul, and the weighted sum", fuse_experts},
       {"RoPE of queries and keys, and the writes into the KV cache", fuse_rope_kv_write},
       {"these and the attention, for one token", fuse_attention_step},
+      {"a sum over devices, and the residual that is added to it", fuse_rank_sums},
       {"products of matrices, with a bias and an activation", fuse_matmuls},
       {"elementwise ops of one shape that use each other's results", fuse_elementwise},
       {"a residual sum and the norm that reads it, and batch_norm with an activation", fuse_norms},

@@ -104,8 +104,12 @@ class Bench(TestCase):
         self.assertEqual(document["points"][0]["goodput"], 0)
 
     def test_errors_are_counted(self):
-        done = self.run_program("--model", "broken", "--streams", 2, "--requests", 3, code=1)
+        done = self.run_program("--model", "broken", "--streams", 2, "--requests", 3, "--warmup", 0, code=1)
         self.assertIn("none of 3 requests was answered: the script fails", done.stderr)
+
+    def test_a_server_that_answers_nothing_is_not_measured(self):
+        done = self.run_program("--model", "broken", "--streams", 2, "--seconds", 600, code=1)
+        self.assertIn("none of 2 requests was answered: the script fails", done.stderr)
 
     def test_wrong_use(self):
         for arguments, says in ((("--streams", "0"), "0 is out of range"), (("--rate", "x"), "'x' is not a number"), (("--rate", "-1"), "'-1' is not a number"),

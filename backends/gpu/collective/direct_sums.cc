@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <map>
 #include <mutex>
-#include <string_view>
 #include <thread>
 
 #include <fmt/format.h>
@@ -15,7 +13,7 @@
 namespace gabbro::gpu {
 namespace {
 
-constexpr int64_t kCapacity = int64_t{1} << 20;      // elements of one launch
+constexpr int64_t kCapacity = int64_t{1} << 21;      // elements of one launch
 constexpr int64_t kWordCapacity = int64_t{1} << 16;  // likewise, of words, which are twice as long
 constexpr int64_t kTwoShotFrom = int64_t{1} << 17;   // elements, of more than two ranks: each stores less
 constexpr uint32_t kStopped = ~0u;
@@ -25,13 +23,6 @@ size_t place_of(DType dtype) { return dtype == DType::f32 ? 0 : dtype == DType::
 
 // A word that kernels write too.
 std::atomic_ref<uint32_t> shared(uint32_t& word) { return std::atomic_ref(word); }
-
-// Words take a third of the time of flags in a row of sums on two H200s, but took longer between the other kernels of a
-// model, when each waiting thread looked at the clock often.
-bool wants_words() {
-  const char* const wanted = std::getenv("GABBRO_SUM_WORDS");
-  return wanted != nullptr && std::string_view(wanted) == "1";
-}
 
 // The sums that there are, by their numbers.
 struct Known {
@@ -73,6 +64,7 @@ const DirectSums* DirectSums::find(int64_t id) {
 
 DirectSums::DirectSums(std::span<GpuDevice* const> devices) : id_(add_known(*this)) {
   for (GpuDevice* const device : devices) {
+    most_blocks_ = std::clamp(api::compute_units(device->context()), 1U, most_blocks_);
     Rank& rank = ranks_.emplace_back(Rank{.device = device, .one_shot = {}, .two_shot = {}, .words = {}});
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       rank.one_shot[place_of(dtype)] = device->function(fmt::format("all_reduce_one_shot_{}", dtype_name(dtype)));
@@ -152,29 +144,34 @@ void DirectSums::clear(const Rank& rank) const {
   stream.synchronize();
 }
 
-void DirectSums::enqueue(size_t rank, const Launcher& run, const void* x, void* y, DType dtype, int64_t count) const {
-  if (wants_words() && count <= kWordCapacity) return enqueue_part(&Rank::words, rank, run, x, y, dtype, count);
-  const bool is_one_shot = ranks_.size() <= 2 || count < kTwoShotFrom;
-  for (int64_t first = 0; first < count; first += kCapacity) {
-    const size_t offset = dtype_bytes(dtype, static_cast<size_t>(first));
-    enqueue_part(is_one_shot ? &Rank::one_shot : &Rank::two_shot, rank, run, static_cast<const std::byte*>(x) + offset,
-                 static_cast<std::byte*>(y) + offset, dtype, std::min(kCapacity, count - first));
+void DirectSums::enqueue(size_t rank, const Launcher& run, const Operands& all) const {
+  if (all.count <= kWordCapacity) return enqueue_part(&Rank::words, rank, run, all);
+  const bool is_one_shot = ranks_.size() <= 2 || all.count < kTwoShotFrom;
+  for (int64_t first = 0; first < all.count; first += kCapacity) {
+    const size_t offset = dtype_bytes(all.dtype, static_cast<size_t>(first));
+    const auto from = [&](const void* memory) { return static_cast<const std::byte*>(memory) + offset; };
+    enqueue_part(is_one_shot ? &Rank::one_shot : &Rank::two_shot, rank, run,
+                 {.x = from(all.x),
+                  .addend = all.addend != nullptr ? from(all.addend) : nullptr,
+                  .y = static_cast<std::byte*>(all.y) + offset,
+                  .dtype = all.dtype,
+                  .count = std::min(kCapacity, all.count - first)});
   }
 }
 
-void DirectSums::enqueue_part(Functions functions, size_t number, const Launcher& run, const void* x, void* y,
-                              DType dtype, int64_t count) const {
+void DirectSums::enqueue_part(Functions functions, size_t number, const Launcher& run, const Operands& part) const {
   const Rank& rank = ranks_[number];
   const bool has_words = functions == &Rank::words;
   auto* const counters = static_cast<uint32_t*>(rank.counters);
-  const uint32_t blocks = has_words ? kWordBlocks : std::min(blocks_for(count, 4 * kReduceThreads), kReduceBlocks);
-  run((rank.*functions)[place_of(dtype)], {blocks, 1, 1},
-      AllReduceArgs{.x = x,
-                    .y = y,
+  const uint32_t blocks = has_words ? kWordBlocks : std::min(blocks_for(part.count, 4 * kReduceThreads), most_blocks_);
+  run((rank.*functions)[place_of(part.dtype)], {blocks, 1, 1},
+      AllReduceArgs{.x = part.x,
+                    .addend = part.addend,
+                    .y = part.y,
                     .inboxes = reinterpret_cast<const ReduceInbox*>(counters + kCounterWords),
                     .counters = has_words ? counters + kReduceBlocks : counters,
                     .failure = failure_,
-                    .count = count,
+                    .count = part.count,
                     .capacity = has_words ? kWordCapacity : kCapacity,
                     .rank = static_cast<u32>(number),
                     .ranks = static_cast<u32>(ranks_.size()),
@@ -226,8 +223,8 @@ std::string DirectSums::test_rank(size_t number) {
       const std::span<float> part = std::span(values).first(static_cast<size_t>(count));
       for (int64_t i = 0; i < count; ++i) part[static_cast<size_t>(i)] = test_value(number, round, i);
       copy_pieces_to_device(stream.queue(), x.get(), std::as_bytes(part).data(), part.size_bytes());
-      enqueue_part(kFunctions[round % 3], number, {.queue = stream.queue(), .counters = nullptr}, x.get(), x.get(),
-                   DType::f32, count);
+      enqueue_part(kFunctions[round % 3], number, {.queue = stream.queue(), .counters = nullptr},
+                   {.x = x.get(), .addend = nullptr, .y = x.get(), .dtype = DType::f32, .count = count});
       stream.synchronize();
       copy_pieces_to_host(stream.queue(), std::as_writable_bytes(part).data(), x.get(), part.size_bytes());
       for (int64_t i = 0; i < count; ++i) {

@@ -27,8 +27,16 @@ class DirectSums {
   static const DirectSums* find(int64_t id);
   int64_t id() const { return id_; }
 
-  // y [count] = the sums of x [count] over the ranks, f32, f16 or bf16. y may be x.
-  void enqueue(size_t rank, const Launcher& run, const void* x, void* y, DType dtype, int64_t count) const;
+  // Elements [count] of one dtype: f32, f16 or bf16.
+  struct Operands {
+    const void* x;
+    const void* addend;  // null: none
+    void* y;             // may be x
+    DType dtype;
+    int64_t count;
+  };
+  // y = the sums of x over the ranks + the addend, which each rank has its own of.
+  void enqueue(size_t rank, const Launcher& run, const Operands& operands) const;
 
   // Ends the waits of the kernels, whose results are undefined then, until begin(). From any thread.
   void stop();
@@ -55,8 +63,7 @@ class DirectSums {
   std::string test();
   std::string test_rank(size_t rank);
   // A part of the sums, as long as these kernels can take.
-  void enqueue_part(Functions functions, size_t rank, const Launcher& run, const void* x, void* y, DType dtype,
-                    int64_t count) const;
+  void enqueue_part(Functions functions, size_t rank, const Launcher& run, const Operands& operands) const;
   void clear(const Rank& rank) const;
   size_t word_bytes() const;
   size_t flag_bytes() const;
@@ -64,7 +71,8 @@ class DirectSums {
 
   const int64_t id_;
   std::vector<Rank> ranks_;
-  uint32_t* failure_ = nullptr;  // pinned: 1 + the late rank, or kStopped
+  uint32_t most_blocks_ = kReduceBlocks;  // of a launch: each device runs them at once
+  uint32_t* failure_ = nullptr;           // pinned: 1 + the late rank, or kStopped
 };
 
 }  // namespace gabbro::gpu

@@ -55,11 +55,12 @@ float value_of(T bits) {
 }
 
 struct Case {
-  const char* kernel;
+  std::string kernel;
   size_t ranks;
   i64 count;
   u32 blocks;
   u32 first_number = 0;  // of all_reduces before
+  bool has_addend = false;
 };
 
 // `rounds` all_reduces in a row, with other inputs each, and random delays. T: the bits of an element.
@@ -79,13 +80,15 @@ void expect_sums(const Case& c, int rounds) {
   u32 failure = 0;
   std::vector<std::vector<std::vector<T>>> results(c.ranks);
   const auto work = [&](size_t rank) {
-    const sim::Registration* const kernel = sim::find_kernel(c.kernel, rank % 2 == 0 ? 32 : 64);
+    const sim::Registration* const kernel = sim::find_kernel(c.kernel.c_str(), rank % 2 == 0 ? 32 : 64);
     ASSERT_NE(kernel, nullptr);
     std::mt19937 random(static_cast<u32>(rank));
     for (int round = 0; round < rounds; ++round) {
       const std::vector<T> x = input(rank, round);
+      const std::vector<T> addend = input(rank, round + rounds);
       std::vector<T> y(x.size());
       const AllReduceArgs args{.x = x.data(),
+                               .addend = c.has_addend ? addend.data() : nullptr,
                                .y = y.data(),
                                .inboxes = inboxes.data(),
                                .counters = devices[rank].counters.data(),
@@ -105,17 +108,22 @@ void expect_sums(const Case& c, int rounds) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failure, 0U);
   for (int round = 0; round < rounds; ++round) {
-    std::vector<T> expected;
     std::vector<std::vector<T>> inputs;
     for (size_t rank = 0; rank < c.ranks; ++rank) inputs.push_back(input(rank, round));
+    std::vector<T> sums;
     for (size_t i = 0; i < inputs[0].size(); ++i) {
       float sum = value_of(inputs[0][i]);
       for (size_t rank = 1; rank < c.ranks; ++rank) sum += value_of(inputs[rank][i]);
-      expected.push_back(rounded<T>(sum));
+      sums.push_back(rounded<T>(sum));
     }
-    for (size_t rank = 0; rank < c.ranks; ++rank)
+    for (size_t rank = 0; rank < c.ranks; ++rank) {
+      std::vector<T> expected = sums;
+      const std::vector<T> addend = input(rank, round + rounds);
+      for (size_t i = 0; c.has_addend && i < sums.size(); ++i)
+        expected[i] = rounded<T>(value_of(sums[i]) + value_of(addend[i]));
       EXPECT_TRUE(results[rank][static_cast<size_t>(round)] == expected)
           << c.kernel << ", " << c.ranks << " ranks, " << c.count << " elements, round " << round << ", rank " << rank;
+    }
   }
 }
 
@@ -127,6 +135,15 @@ TEST(AllReduceKernels, AddUpInTheOrderOfTheRanks) {
   }
   for (const char* const kernel : {"all_reduce_one_shot_f16", "all_reduce_two_shot_f16", "all_reduce_words_f16"})
     expect_sums<u16>({kernel, 3, 1001, 3}, 2);
+}
+
+// The sum is rounded before the addend comes, as it would be by another launch.
+TEST(AllReduceKernels, AddWhatIsOnTheRank) {
+  for (const char* const way : {"one_shot", "two_shot", "words"}) {
+    const std::string name = std::string("all_reduce_") + way;
+    expect_sums<u32>({.kernel = name + "_f32", .ranks = 3, .count = 5003, .blocks = 2, .has_addend = true}, 2);
+    expect_sums<u16>({.kernel = name + "_f16", .ranks = 2, .count = 1001, .blocks = 3, .has_addend = true}, 2);
+  }
 }
 
 // Half of the rounds are after the number of 32 bits has wrapped around; a rank may be one round ahead of another.
@@ -145,6 +162,7 @@ TEST(AllReduceKernels, AMissingRankIsNamed) {
     const auto work = [&](u32 rank, Device& own, u64 most_ticks) {
       std::vector<float> y(100);
       const AllReduceArgs args{.x = x.data(),
+                               .addend = nullptr,
                                .y = y.data(),
                                .inboxes = inboxes,
                                .counters = own.counters.data(),

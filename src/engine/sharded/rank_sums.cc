@@ -149,7 +149,7 @@ Tensor RankSums::sum(size_t rank, const Tensor& partial, std::span<const Tensor>
 void RankSums::finish(size_t rank) {
   if (!are_in_plans()) watch_.waits_for_device(rank, rank);
   devices_[rank]->state().compute_stream(*devices_[rank]).synchronize(cancel_);
-  watch_.waits_for_others(rank);
+  has_waited(rank);
 }
 
 }  // namespace gabbro::sharded

@@ -37,6 +37,9 @@ class RankSums {
   void begin(const std::atomic<bool>* cancel);
   // Waits for the work of rank `rank`, at the end of a pass.
   void finish(size_t rank);
+  // To be called before and after the ranks' threads wait for their devices, where the pass goes on without them.
+  void begin_wait() { watch_.begin(); }
+  void has_waited(size_t rank) { watch_.waits_for_others(rank); }
   const RankWatch& watch() const { return watch_; }
   // Ends the waits for the others, which throw, until begin().
   void give_up();

@@ -23,6 +23,9 @@ class ShardedPass final : public ModelPass {
   Tensor run(std::span<const llm::Step> parts, const std::atomic<bool>* cancel) override;
   bool decodes() const override;
   std::vector<Tensor> decode(DecodeStep& step, DecodeResult result, const std::atomic<bool>* cancel) override;
+  bool chooses_tokens() const override;
+  std::span<const int32_t> found(DecodeStep& step, int turn, const std::atomic<bool>* cancel) override;
+  void wait_all(DecodeStep& step, const std::atomic<bool>* cancel) override;
   std::unique_ptr<ModelPass> traced(const LayerTrace& trace) const override;
   // Tests how the devices reach each other, and notes who does not.
   void start(ModelFacts& facts) override;
@@ -31,9 +34,18 @@ class ShardedPass final : public ModelPass {
   size_t ranks() const { return loaded_.ranks.size(); }
   size_t place_of_rank(size_t rank) const;
   Tensor forward(size_t rank, const llm::Step& step) const;
-  void on_ranks(const std::function<void(size_t rank)>& compute, const std::atomic<bool>* cancel);
+  using OfRank = std::function<void(size_t rank)>;
+  void on_ranks(const OfRank& compute, const std::atomic<bool>* cancel);
+  void enqueue_on_ranks(const OfRank& enqueue, const std::atomic<bool>* cancel);
+  void wait_on_ranks(const OfRank& wait, const std::atomic<bool>* cancel);
+  void run_threads(const OfRank& work, const std::atomic<bool>* cancel);
   std::vector<llm::Step> hand_out(const llm::Step& step, const std::atomic<bool>* cancel);
   Tensor gathered(std::vector<Tensor> logits, const std::atomic<bool>* cancel);
+  std::vector<size_t> gather(std::vector<Tensor>& logits, const std::atomic<bool>* cancel);
+  void has_gathered(std::span<const size_t> slots);
+  std::vector<Tensor> chosen(DecodeStep& step, DecodeResult result, std::vector<Tensor> logits,
+                             const std::atomic<bool>* cancel);
+  void fail();
   void abandon();
   bool looks_stuck(const std::atomic<bool>* cancel);
 
@@ -42,6 +54,7 @@ class ShardedPass final : public ModelPass {
   Evaluate evaluate_;
   std::vector<std::unique_ptr<Handoff>> out_, back_;  // from and to rank 0, by rank - 1
   std::vector<size_t> slots_;                         // of out_, while a pass runs
+  int steps_ahead_ = 0;                               // enqueued by decode(), and not found() yet
   std::atomic<bool> stops_ = false;                   // the work of the ranks
   std::string stuck_;                                 // the device that does not come back; empty: none
   std::chrono::steady_clock::time_point stopped_;
