@@ -72,13 +72,23 @@ GPU_FUNCTION inline u32* flag_of(const AllReduceArgs& a, u32 owner, u32 phase, u
   return a.inboxes[owner].flags + number * kFlagStep;
 }
 
-// Tells all peers that this block's stores of all_reduce `number` are done, and waits for the peers' blocks of the same
-// index. Lane r of the first wave writes the flag at rank r, and looks at the flag of rank r.
-GPU_FUNCTION inline void exchange_flags(const AllReduceArgs& a, u32 number, u32 phase) {
+// The partials of `writer` in the inbox of `owner`, another rank.
+GPU_FUNCTION inline float* partials_of(const AllReduceArgs& a, u32 owner, u32 writer, u32 half) {
+  const u32 place = writer < owner ? writer : writer - 1;
+  return a.inboxes[owner].partials + (half * (a.ranks - 1) + place) * a.capacity;
+}
+
+// Tells all peers that this block's stores are done up to flag `number`: lane r of the first wave writes the flag at
+// rank r.
+GPU_FUNCTION inline void raise_flags(const AllReduceArgs& a, u32 number, u32 phase) {
   release_block_to_peers();
+  if (wave_index() == 0 && lane() < a.ranks) store_flag(flag_of(a, lane(), phase, a.rank), number);
+}
+
+// Waits for the peers' blocks of the same index: lane r of the first wave looks at the flag of rank r.
+GPU_FUNCTION inline void await_flags(const AllReduceArgs& a, u32 number, u32 phase) {
   if (wave_index() == 0) {
     const u32 peer = lane();
-    if (peer < a.ranks) store_flag(flag_of(a, peer, phase, a.rank), number);
     bool waits = peer < a.ranks;
     const u64 begin = ticks();
     for (u32 looks = 1; wave_any(waits); ++looks) {
@@ -99,35 +109,57 @@ GPU_FUNCTION inline void exchange_flags(const AllReduceArgs& a, u32 number, u32 
 
 // The sum of a vector of the partials that are in the inbox, and of this rank's own x.
 template <class T>
-GPU_FUNCTION inline Four sum_of_ranks(const AllReduceArgs& a, const float* partials, i64 vector) {
+GPU_FUNCTION inline Four sum_of_ranks(const AllReduceArgs& a, u32 half, i64 vector) {
   Four sum = {};
   for (u32 rank = 0; rank < a.ranks; ++rank) {
     const Four other =
-        rank == a.rank ? load_four<T>(a.x, vector, a.count) : four_at(partials + rank * a.capacity, vector);
+        rank == a.rank ? load_four<T>(a.x, vector, a.count) : four_at(partials_of(a, a.rank, rank, half), vector);
 #pragma unroll
     for (int e = 0; e < 4; ++e) sum.value[e] = rank == 0 ? other.value[e] : sum.value[e] + other.value[e];
   }
   return sum;
 }
 
+// Stores the vectors [first, end) to the inboxes, as many as the block's threads hold at once.
+template <class T>
+GPU_FUNCTION inline void send_vectors(const AllReduceArgs& a, u32 half, i64 first, i64 end) {
+  Four mine[kReduceVectors];
+#pragma unroll
+  for (u32 v = 0; v < kReduceVectors; ++v) {
+    const i64 i = first + v * block_size() + thread_index();
+    if (i < end) mine[v] = load_four<T>(a.x, i, a.count);
+  }
+  // Begins with another peer on each rank, so that no inbox is everyone's first.
+  for (u32 next = 1; next < a.ranks; ++next) {
+    const u32 peer = (a.rank + next) % a.ranks;
+    float* const partials = partials_of(a, peer, a.rank, half);
+#pragma unroll
+    for (u32 v = 0; v < kReduceVectors; ++v) {
+      const i64 i = first + v * block_size() + thread_index();
+      if (i < end) four_at(partials, i) = mine[v];
+    }
+  }
+}
+
+// In steps: a block adds up a step while its next one is on the way.
 template <class T>
 GPU_FUNCTION inline void all_reduce_one_shot(const AllReduceArgs& a) {
   const u32 number = a.counters[block_index().x] + 1, half = number & 1;
-  const auto* x = static_cast<const T*>(a.x);
   const BlockPart part = part_of_block((a.count + 3) / 4);
-  for (i64 i = part.first + thread_index(); i < part.end; i += block_size()) {
-    const Four mine = load_four<T>(x, i, a.count);
-    // Begins with another peer on each rank, so that no inbox is everyone's first.
-    for (u32 step = 1; step < a.ranks; ++step) {
-      const u32 peer = (a.rank + step) % a.ranks;
-      float* const inbox = a.inboxes[peer].partials + (half * a.ranks + a.rank) * a.capacity;
-      four_at(inbox, i) = mine;
+  const i64 of_step = kReduceVectors * block_size();
+  const auto steps = static_cast<u32>((part.end - part.first + of_step - 1) / of_step);
+  for (u32 step = 0; step <= steps; ++step) {
+    const i64 first = part.first + step * of_step;
+    if (step < steps) {
+      send_vectors<T>(a, half, first, min_of(first + of_step, part.end));
+      raise_flags(a, number * kReduceSteps + step, 0);
     }
+    if (step == 0) continue;
+    await_flags(a, number * kReduceSteps + step - 1, 0);
+    for (i64 i = first - of_step + thread_index(); i < min_of(first, part.end); i += block_size())
+      store_results<T>(a, i, sum_of_ranks<T>(a, half, i));
   }
-  exchange_flags(a, number, 0);
-  const float* const partials = a.inboxes[a.rank].partials + half * a.ranks * a.capacity;
-  for (i64 i = part.first + thread_index(); i < part.end; i += block_size())
-    store_results<T>(a, i, sum_of_ranks<T>(a, partials, i));
+  barrier();  // all threads have read the counter
   if (thread_index() == 0) a.counters[block_index().x] = number;
 }
 
@@ -136,29 +168,31 @@ GPU_FUNCTION inline void all_reduce_one_shot(const AllReduceArgs& a) {
 template <class T>
 GPU_FUNCTION inline void all_reduce_two_shot(const AllReduceArgs& a) {
   const u32 number = a.counters[block_index().x] + 1, half = number & 1;
+  const u32 last_step = number * kReduceSteps + kReduceSteps - 1;  // as the flags of other launches count
   const i64 vectors = (a.count + 3) / 4, slice = (vectors + a.ranks - 1) / a.ranks;
   const BlockPart part = part_of_block(slice);
   const auto* x = static_cast<const T*>(a.x);
   for (u32 step = 1; step < a.ranks; ++step) {
     const u32 peer = (a.rank + step) % a.ranks;
-    float* const inbox = a.inboxes[peer].partials + (half * a.ranks + a.rank) * a.capacity;
+    float* const inbox = partials_of(a, peer, a.rank, half);
     for (i64 i = part.first + thread_index(); i < part.end; i += block_size()) {
       const i64 at = peer * slice + i;
       if (at < vectors) four_at(inbox, at) = load_four<T>(x, at, a.count);
     }
   }
-  exchange_flags(a, number, 0);
-  const float* const partials = a.inboxes[a.rank].partials + half * a.ranks * a.capacity;
+  raise_flags(a, last_step, 0);
+  await_flags(a, last_step, 0);
   for (i64 i = part.first + thread_index(); i < part.end; i += block_size()) {
     const i64 at = a.rank * slice + i;
     if (at >= vectors) continue;
-    const Four sum = sum_of_ranks<T>(a, partials, at);
+    const Four sum = sum_of_ranks<T>(a, half, at);
     for (u32 step = 0; step < a.ranks; ++step) {
       float* const inbox = a.inboxes[(a.rank + step) % a.ranks].sums + half * a.capacity;
       four_at(inbox, at) = sum;
     }
   }
-  exchange_flags(a, number, 1);
+  raise_flags(a, last_step, 1);
+  await_flags(a, last_step, 1);
   const float* const sums = a.inboxes[a.rank].sums + half * a.capacity;
   for (u32 rank = 0; rank < a.ranks; ++rank) {
     for (i64 i = part.first + thread_index(); i < part.end; i += block_size()) {

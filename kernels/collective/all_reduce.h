@@ -15,13 +15,15 @@ inline constexpr u32 kMostRanks = 32;       // lanes of the smallest wave
 inline constexpr u32 kReduceBlocks = 128;   // of a launch, at most: all of them have to run at once, on all devices
 inline constexpr u32 kFlagStep = 32;        // u32 from flag to flag: 128 bytes
 inline constexpr u32 kReduceThreads = 512;  // of a block
-inline constexpr u32 kWordBlocks = 16;      // of each launch of words: all count its number
+inline constexpr u32 kReduceVectors = 4;    // of four elements, of a thread in a step
+inline constexpr u32 kReduceSteps = 256;    // of a block in a launch, at most
+inline constexpr u32 kWordBlocks = 64;      // of each launch of words: all count its number
 
 // Memory of a rank that all devices can write: on AMD cards uncached (hipDeviceMallocUncached), zeros at first. Two
 // parts take turns, so that a rank may be one all_reduce ahead of another that still reads.
 struct ReduceInbox {
-  u32* flags;       // [2 phases][kReduceBlocks][ranks], kFlagStep apart: the number of the all_reduce
-  float* partials;  // [2 parts][ranks][capacity]; nothing in this rank's own
+  u32* flags;       // [2 phases][kReduceBlocks][ranks], kFlagStep apart: the number of the all_reduce, and its step
+  float* partials;  // [2 parts][ranks - 1][capacity], of the other ranks
   float* sums;      // [2 parts][capacity], of two shots
   u64* words;       // [2 parts][ranks][capacity of words], at 16 bytes
 };

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <string>
@@ -12,6 +13,7 @@
 #include "gabbro/engine/session.h"
 #include "src/backend/registry.h"
 #include "src/base/error.h"
+#include "src/engine/runner.h"
 #include "src/formats/file_type.h"
 #include "src/models/llm/model.h"
 #include "src/models/llm/model_plan.h"
@@ -133,6 +135,59 @@ TEST_F(Shards, SumsInPlansHaveTheBitsOfTheHostsOrder) {
     EXPECT_EQ(in_plans.tokens, first.tokens) << devices;
     EXPECT_TRUE(in_plans.logits == first.logits) << devices;
   }
+}
+
+// With sums in plans a step is queued while the one before it runs: by the largest logit, and by samplers.
+TEST_F(Shards, StepsAreQueuedAhead) {
+  const auto tokens_of = [&](const LoadOptions& options, float temperature) {
+    const auto engine = Engine::load(tiny(), options);
+    Sequence sequence(engine);
+    Runner runner(engine);
+    Sampler sampler({.temperature = temperature, .seed = 7}, engine->facts().vocabulary);
+    Sampler* const samplers[] = {&sampler};
+    std::vector<int32_t> tokens = tiny_ids(), all;
+    for (int i = 0; i < 8; ++i) {
+      const Chunk chunk{&sequence, tokens};
+      const std::span<const Chunk> chunks(&chunk, 1);
+      const std::span<const int32_t> found = temperature == 0 ? runner.step_greedy(chunks, nullptr, true)
+                                                              : runner.step_tokens(chunks, samplers, nullptr, true);
+      tokens = {found[0]};
+      sampler.accept(found[0]);
+      all.push_back(found[0]);
+    }
+    if (!options.devices.empty()) EXPECT_GT(runner.steps_queued_before(), 4);
+    return all;
+  };
+  set("GABBRO_SIM_RANK_SUMS", "1");
+  for (const float temperature : {0.0f, 1.0f})
+    EXPECT_EQ(tokens_of(on(2), temperature), tokens_of({.device = "sim:0", .context = 128}, temperature));
+}
+
+// A step that was queued ahead is dropped where the next one is another: of another token, or after an interruption.
+TEST_F(Shards, QueuedStepsAreDropped) {
+  set("GABBRO_SIM_RANK_SUMS", "1");
+  const auto engine = Engine::load(tiny(), on(2));
+  const auto step = [&](Runner& runner, Sequence& sequence, std::vector<int32_t> tokens,
+                        const std::atomic<bool>* cancel) {
+    const Chunk chunk{&sequence, tokens};
+    return runner.step_greedy(std::span<const Chunk>(&chunk, 1), cancel, true)[0];
+  };
+  const auto after = [&](int32_t second) {  // of a fresh sequence
+    Sequence sequence(engine);
+    Runner runner(engine);
+    step(runner, sequence, tiny_ids(), nullptr);
+    step(runner, sequence, {second}, nullptr);
+    return step(runner, sequence, {9}, nullptr);
+  };
+  const int32_t expected = after(11);
+  Sequence sequence(engine);
+  Runner runner(engine);
+  step(runner, sequence, tiny_ids(), nullptr);
+  const std::atomic<bool> stopped = true;
+  for (int i = 0; i < 3; ++i) EXPECT_THROW(step(runner, sequence, {11}, &stopped), Error);
+  step(runner, sequence, {11}, nullptr);
+  EXPECT_EQ(step(runner, sequence, {9}, nullptr), expected);
+  EXPECT_EQ(after(11), expected);
 }
 
 // After a failure of one device the others do not wait, and a new model counts its sums from the beginning.

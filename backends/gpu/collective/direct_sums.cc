@@ -13,9 +13,7 @@
 namespace gabbro::gpu {
 namespace {
 
-constexpr int64_t kCapacity = int64_t{1} << 21;      // elements of one launch
-constexpr int64_t kWordCapacity = int64_t{1} << 16;  // likewise, of words, which are twice as long
-constexpr int64_t kTwoShotFrom = int64_t{1} << 17;   // elements, of more than two ranks: each stores less
+constexpr int64_t kTwoShotFrom = int64_t{1} << 17;  // elements, of more than two ranks: each stores less
 constexpr uint32_t kStopped = ~0u;
 constexpr uint64_t kPatienceSeconds = 4;  // for a flag; as RankWatch's
 
@@ -44,7 +42,15 @@ int64_t add_known(const DirectSums& sums) {
 
 constexpr size_t kCounterWords = kReduceBlocks + kWordBlocks;  // u32 ahead of the table of inboxes
 
-size_t DirectSums::word_bytes() const { return 2 * ranks_.size() * static_cast<size_t>(kWordCapacity) * sizeof(u64); }
+size_t DirectSums::word_bytes() const { return 2 * ranks_.size() * static_cast<size_t>(word_capacity()) * sizeof(u64); }
+// Elements of one launch of words: twice as much is stored, for each peer.
+int64_t DirectSums::word_capacity() const { return int64_t{1} << (has_two_shots() ? 16 : 19); }
+// Elements of one launch by flags. More ranks need more memory for each.
+int64_t DirectSums::capacity() const {
+  const int64_t of_steps = int64_t{most_blocks_} * kReduceSteps * kReduceThreads * kReduceVectors * 4;
+  return std::min(int64_t{1} << (has_two_shots() ? 21 : 23), of_steps);
+}
+size_t DirectSums::partial_elements() const { return 2 * (ranks_.size() - 1) * static_cast<size_t>(capacity()); }
 size_t DirectSums::flag_bytes() const { return 2 * kReduceBlocks * ranks_.size() * kFlagStep * sizeof(uint32_t); }
 
 ReduceInbox DirectSums::inbox_of(const Rank& rank) const {
@@ -52,7 +58,7 @@ ReduceInbox DirectSums::inbox_of(const Rank& rank) const {
   auto* const partials = reinterpret_cast<float*>(begin + word_bytes() + flag_bytes());
   return {.flags = reinterpret_cast<u32*>(begin + word_bytes()),
           .partials = partials,
-          .sums = partials + 2 * static_cast<int64_t>(ranks_.size()) * kCapacity,
+          .sums = partials + partial_elements(),
           .words = reinterpret_cast<u64*>(begin)};
 }
 
@@ -111,7 +117,8 @@ std::string DirectSums::connect() {
 
 std::string DirectSums::allocate() {
   const size_t ranks = ranks_.size();
-  const size_t bytes = word_bytes() + flag_bytes() + (2 * ranks + 2) * static_cast<size_t>(kCapacity) * sizeof(float);
+  const size_t sums = has_two_shots() ? 2 * static_cast<size_t>(capacity()) : 0;
+  const size_t bytes = word_bytes() + flag_bytes() + (partial_elements() + sums) * sizeof(float);
   std::vector<ReduceInbox> inboxes;
   for (Rank& rank : ranks_) {
     rank.inbox = api::allocate_shared(rank.device->context(), bytes);
@@ -145,9 +152,9 @@ void DirectSums::clear(const Rank& rank) const {
 }
 
 void DirectSums::enqueue(size_t rank, const Launcher& run, const Operands& all) const {
-  if (all.count <= kWordCapacity) return enqueue_part(&Rank::words, rank, run, all);
-  const bool is_one_shot = ranks_.size() <= 2 || all.count < kTwoShotFrom;
-  for (int64_t first = 0; first < all.count; first += kCapacity) {
+  if (all.count <= word_capacity()) return enqueue_part(&Rank::words, rank, run, all);
+  const bool is_one_shot = !has_two_shots() || all.count < kTwoShotFrom;
+  for (int64_t first = 0; first < all.count; first += capacity()) {
     const size_t offset = dtype_bytes(all.dtype, static_cast<size_t>(first));
     const auto from = [&](const void* memory) { return static_cast<const std::byte*>(memory) + offset; };
     enqueue_part(is_one_shot ? &Rank::one_shot : &Rank::two_shot, rank, run,
@@ -155,7 +162,7 @@ void DirectSums::enqueue(size_t rank, const Launcher& run, const Operands& all) 
                   .addend = all.addend != nullptr ? from(all.addend) : nullptr,
                   .y = static_cast<std::byte*>(all.y) + offset,
                   .dtype = all.dtype,
-                  .count = std::min(kCapacity, all.count - first)});
+                  .count = std::min(capacity(), all.count - first)});
   }
 }
 
@@ -172,7 +179,7 @@ void DirectSums::enqueue_part(Functions functions, size_t number, const Launcher
                     .counters = has_words ? counters + kReduceBlocks : counters,
                     .failure = failure_,
                     .count = part.count,
-                    .capacity = has_words ? kWordCapacity : kCapacity,
+                    .capacity = has_words ? word_capacity() : capacity(),
                     .rank = static_cast<u32>(number),
                     .ranks = static_cast<u32>(ranks_.size()),
                     .most_ticks = kPatienceSeconds * api::ticks_per_second()});
@@ -208,7 +215,7 @@ float test_value(size_t rank, int round, int64_t i) {
 // Sums of several sizes in a row, as fast as the rank can.
 std::string DirectSums::test_rank(size_t number) {
   constexpr int kRounds = 9;
-  constexpr Functions kFunctions[] = {&Rank::one_shot, &Rank::two_shot, &Rank::words};
+  const Functions functions[] = {&Rank::one_shot, has_two_shots() ? &Rank::two_shot : &Rank::one_shot, &Rank::words};
   constexpr int64_t kCounts[] = {700, 4096, 3};
   GpuDevice& device = *ranks_[number].device;
   GpuStream& stream = device.stream(nullptr);
@@ -223,7 +230,7 @@ std::string DirectSums::test_rank(size_t number) {
       const std::span<float> part = std::span(values).first(static_cast<size_t>(count));
       for (int64_t i = 0; i < count; ++i) part[static_cast<size_t>(i)] = test_value(number, round, i);
       copy_pieces_to_device(stream.queue(), x.get(), std::as_bytes(part).data(), part.size_bytes());
-      enqueue_part(kFunctions[round % 3], number, {.queue = stream.queue(), .counters = nullptr},
+      enqueue_part(functions[round % 3], number, {.queue = stream.queue(), .counters = nullptr},
                    {.x = x.get(), .addend = nullptr, .y = x.get(), .dtype = DType::f32, .count = count});
       stream.synchronize();
       copy_pieces_to_host(stream.queue(), std::as_writable_bytes(part).data(), x.get(), part.size_bytes());

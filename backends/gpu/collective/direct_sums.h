@@ -65,6 +65,11 @@ class DirectSums {
   // A part of the sums, as long as these kernels can take.
   void enqueue_part(Functions functions, size_t rank, const Launcher& run, const Operands& operands) const;
   void clear(const Rank& rank) const;
+  // With two ranks each stores the same in two shots as in one.
+  bool has_two_shots() const { return ranks_.size() > 2; }
+  int64_t word_capacity() const;
+  int64_t capacity() const;
+  size_t partial_elements() const;
   size_t word_bytes() const;
   size_t flag_bytes() const;
   ReduceInbox inbox_of(const Rank& rank) const;

@@ -17,13 +17,13 @@
 namespace gabbro::gpu {
 namespace {
 
-constexpr i64 kCapacity = 8192;
+constexpr i64 kCapacity = 65536;
 constexpr u64 kMinute = u64{60} * 1000 * 1000 * 1000;  // ns
 
 struct Device {
   explicit Device(size_t ranks, u32 first_number)
-      : flags(2 * kReduceBlocks * ranks * kFlagStep, first_number),
-        partials(2 * ranks * kCapacity),
+      : flags(2 * kReduceBlocks * ranks * kFlagStep, first_number * kReduceSteps),
+        partials(2 * (ranks - 1) * kCapacity),
         sums(2 * kCapacity),
         words(2 * ranks * kCapacity, u64{first_number} << 32),
         counters(kReduceBlocks, first_number) {}
@@ -135,6 +135,15 @@ TEST(AllReduceKernels, AddUpInTheOrderOfTheRanks) {
   }
   for (const char* const kernel : {"all_reduce_one_shot_f16", "all_reduce_two_shot_f16", "all_reduce_words_f16"})
     expect_sums<u16>({kernel, 3, 1001, 3}, 2);
+}
+
+// A block adds up one step while it sends the next one.
+TEST(AllReduceKernels, AddUpInSteps) {
+  const i64 of_step = 4 * kReduceVectors * kReduceThreads;
+  for (const i64 count : {of_step, 2 * of_step + 5, 7 * of_step - 3})
+    expect_sums<u32>({.kernel = "all_reduce_one_shot_f32", .ranks = 2, .count = count, .blocks = 2}, 3);
+  expect_sums<u16>({.kernel = "all_reduce_one_shot_f16", .ranks = 3, .count = 3 * of_step + 1, .blocks = 1}, 2);
+  expect_sums<u32>({"all_reduce_one_shot_f32", 2, 5 * of_step, 1, 0xffffffffU - 1}, 4);
 }
 
 // The sum is rounded before the addend comes, as it would be by another launch.
