@@ -30,6 +30,7 @@ void fuse_experts(Program& program, const HasKernel& has_kernel);         // exp
 void fuse_rope_kv_write(Program& program, const HasKernel& has_kernel);   // rope_kv_write.cc
 void fuse_attention_step(Program& program, const HasKernel& has_kernel);  // attention_step.cc
 void fuse_matmuls(Program& program, const HasKernel& has_kernel);         // matmul.cc
+void fuse_attention_rows(Program& program, const HasKernel& has_kernel);  // attention_rows.cc
 void fuse_elementwise(Program& program, const HasKernel& has_kernel);     // elementwise.cc
 void fuse_norms(Program& program, const HasKernel& has_kernel);           // norm.cc
 
