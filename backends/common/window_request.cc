@@ -105,16 +105,21 @@ bool read_conv_nhwc(const KernelRequest& request, ConvNhwcRequest& conv) {
   conv.in_channels = x.shape[3];
   conv.out_channels = y.shape[3];
   if (conv.bias >= 0 && !has_shape(request.inputs[conv.bias], DType::f32, {conv.out_channels})) return false;
-  if (conv.shift >= 0 && !has_shape(request.inputs[conv.shift], x.dtype, {conv.images, conv.out_channels}))
-    return false;
+  if (conv.shift >= 0) {
+    TensorView shift = request.inputs[conv.shift];  // a part of longer rows may be
+    if (shift.rank != 2 || shift.strides[0] < 0 || shift.strides[0] > kMostCounted) return false;
+    conv.shift_step = std::exchange(shift.strides[0], shift.shape[1]);
+    if (!has_shape(shift, x.dtype, {conv.images, conv.out_channels})) return false;
+  }
   if (conv.residual >= 0 &&
       (!is_real(request.inputs[conv.residual], 4) ||
        !has_shape(request.inputs[conv.residual], x.dtype, {y.shape[0], y.shape[1], y.shape[2], y.shape[3]})))
     return false;
   read_axes(request, conv.window);
+  conv.doubled = integer_attribute(request, "doubled", 0) != 0;
   conv.window.in[0] = conv.window.out[0] = conv.window.kernel[0] = 1;
   std::copy_n(weight.shape + 1, 2, conv.window.kernel + 1);
-  std::copy_n(x.shape + 1, 2, conv.window.in + 1);
+  for (int axis = 1; axis < 3; ++axis) conv.window.in[axis] = x.shape[axis] * (conv.doubled ? 2 : 1);
   std::copy_n(y.shape + 1, 2, conv.window.out + 1);
   return y.shape[0] == x.shape[0] && weight.shape[0] == conv.out_channels && weight.shape[3] == conv.in_channels &&
          is_sound(conv.window) && conv.in_channels * conv.window.taps() <= kMostCounted &&

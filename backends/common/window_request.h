@@ -46,6 +46,8 @@ struct ConvNhwcRequest {
   int64_t in_channels = 0;
   int64_t out_channels = 0;
   int bias = -1, shift = -1, residual = -1;  // their inputs' numbers; -1: none
+  int64_t shift_step = 0;                    // elements from image to image
+  bool doubled = false;                      // x has half the sides of window.in
   DType dtype = DType::f32;
 };
 bool read_conv_nhwc(const KernelRequest& request, ConvNhwcRequest& conv);

@@ -50,6 +50,7 @@ constexpr KernelEntry kKernels[] = {
     {"kv_write", make_kv_write, kInPlace},
     {"rope_kv_write", make_rope_kv_write, kInPlace},
     {"scaled_dot_product_attention", make_attention_dense},
+    {"attention_rows_first", make_attention_dense},
     {"attention", make_attention},
     {"latent_attention", make_latent_attention},
     {"causal_conv", make_causal_conv, kInPlace},

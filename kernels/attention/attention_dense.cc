@@ -1,8 +1,6 @@
 // Attention over f16 or bf16 tensors on matrix cores (FlashAttention-2, Dao 2023): a block takes rows of queries of one
 // head and walks over its keys in tiles; see kernels/attention/attention_rows.h.
-#include "kernels/attention/attention_dense.h"
-
-#include "kernels/attention/attention_rows.h"
+#include "kernels/attention/dense_rows.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
 
@@ -34,47 +32,6 @@ struct BlockMemory {
   GPU_FUNCTION Half* keys(i32 tile) { return elements + tile % kKeySlots * Keys::kElements; }
   GPU_FUNCTION Half* values() { return elements + kKeySlots * Keys::kElements; }
   GPU_FUNCTION Half* queries() { return elements + (L::kQueriesStay ? kTileElements : 0); }
-};
-
-// Rows of a head in 16-byte vectors of eight elements; zeros outside.
-class HeadRows {
- public:
-  GPU_INLINE HeadRows(const StridedHeads& of, i32 batch, i32 head, i32 rows, const DenseAttentionArgs& a)
-      : data_(static_cast<const Half*>(of.data) + batch * of.batch + head * of.head),
-        step_(of.row),
-        count_(rows),
-        dim_(a.dim),
-        loose_(a.loose != 0) {}
-
-  GPU_INLINE Vec16 load(i32 row, i32 d) const {
-    if (!loose_) return has(row, d) ? load_vec16(at(row, d)) : Vec16{};
-    Vec16 vec = {};
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (has(row, d + i)) vec.word[i / 2] |= static_cast<u32>(at(row, d)[i].bits) << (i % 2 * 16);
-    }
-    return vec;
-  }
-  // Vector `i` of those that `copies` brings.
-  template <class Copy>
-  GPU_INLINE void begin(Copy& copies, int i, Half* to, i32 row, i32 d) const {
-    if (!loose_) {
-      copies.begin(i, to, has(row, d) ? at(row, d) : data_, has(row, d));
-    } else if constexpr (kCopiesPassRegisters) {
-      store_vec16(to, load(row, d));
-    } else {
-      copies.begin(i, to, load(row, d));
-    }
-  }
-
- private:
-  GPU_INLINE bool has(i32 row, i32 d) const { return row < count_ && d < dim_; }
-  GPU_INLINE const Half* at(i32 row, i32 d) const { return data_ + row * step_ + d; }
-
-  const Half* data_;
-  i64 step_;
-  i32 count_, dim_;
-  bool loose_;
 };
 
 // Brings tiles of keys and their values into the block's memory, by all its threads.
@@ -175,99 +132,6 @@ GPU_FUNCTION inline void mask_scores(const DenseAttentionArgs& a, i64 head, i32 
   }
 }
 
-// Scores of keys that a row does not see become the smallest of all.
-template <class L>
-GPU_FUNCTION inline void hide(const DenseAttentionArgs& a, i32 first, i32 base, typename L::Scores& scores) {
-#pragma unroll
-  for (int r = 0; r < L::kRowTiles; ++r) {
-#pragma unroll
-    for (int k = 0; k < L::kKeyTiles; ++k) {
-#pragma unroll
-      for (int i = 0; i < Accumulator::kCount; ++i) {
-        const i32 key = base + k * static_cast<i32>(kTile) + static_cast<i32>(column_of(i));
-        const i32 last = a.causal != 0 ? first + QueryRows<L>::row(r, i) : key;
-        if (key >= a.keys || key > last) scores[r][k].value[i] = 2 * kNoMaximum;
-      }
-    }
-  }
-}
-
-// Calls store(row, d, i, sums) for the sums i of the wave's rows: the row of the block and the first element of D that
-// they stand for, `together` of them side by side.
-template <int together, class L, class Store>
-GPU_FUNCTION inline void for_outputs(const DenseAttentionArgs& a, i32 count, const QueryRows<L>& rows,
-                                     const Store& store) {
-#pragma unroll
-  for (int r = 0; r < L::kRowTiles; ++r) {
-#pragma unroll
-    for (int i = 0; i < Accumulator::kCount; i += together) {
-      const i32 row = rows.row(r, i);
-      if (row >= count) continue;
-#pragma unroll
-      for (int tile = 0; tile < L::kDimTiles; ++tile) {
-        const i32 d = tile * static_cast<i32>(kTile) + static_cast<i32>(column_of(i));
-        if (d < a.dim) store(row, d, rows.output[r][tile].value + i);
-      }
-    }
-  }
-}
-
-// Results of the wave's rows; `first` is the number of the block's first row, and `count` rows exist: outputs,
-// or the partial ones of this split. `factor` times a score is a logarithm to the base 2.
-template <class T, class L>
-GPU_FUNCTION inline void store_rows(const DenseAttentionArgs& a, i64 first, i32 count, float factor,
-                                    QueryRows<L>& rows) {
-#pragma unroll
-  for (int r = 0; r < L::kRowTiles; ++r) {
-    float inverse[kRowSlots];
-#pragma unroll
-    for (int slot = 0; slot < kRowSlots; ++slot) {
-      const float sum = rows.sum[r][slot] = row_sum(rows.sum[r][slot]);
-      inverse[slot] = a.splits > 1 ? 1 : sum != 0 ? 1 / sum : 0;
-    }
-#pragma unroll
-    for (Accumulator& output : rows.output[r]) {
-#pragma unroll
-      for (int i = 0; i < Accumulator::kCount; ++i) output.value[i] *= inverse[row_slot(i)];
-    }
-  }
-  if (a.splits > 1) {
-    const auto partial = [&](i32 row) {
-      return a.partials + ((first + row) * a.splits + block_index().z) * partial_floats(a.dim);
-    };
-    for_outputs<1>(a, count, rows, [&](i32 row, i32 d, const float* sum) { partial(row)[d] = *sum; });
-#pragma unroll
-    for (int r = 0; r < L::kRowTiles; ++r) {
-#pragma unroll
-      for (int i = 0; i < Accumulator::kCount; ++i) {
-        const i32 row = rows.row(r, i);
-        if (row >= count) continue;
-        partial(row)[a.dim] = rows.maximum[r][row_slot(i)] * factor * kLn2;  // by every lane that has the row
-        partial(row)[a.dim + 1] = rows.sum[r][row_slot(i)];
-      }
-    }
-    return;
-  }
-  T* const y = static_cast<T*>(a.y) + first * a.dim;
-  if constexpr (kColumnPairs) {
-    const bool aligned = a.dim % 2 == 0;
-    for_outputs<2>(a, count, rows, [&](i32 row, i32 d, const float* sums) {
-      T* to = y + static_cast<i64>(row) * a.dim + d;
-      const u32 pair = pack<T>(sums[0], sums[1]);
-      if (aligned) {
-        *reinterpret_cast<u32*>(to) = pair;
-      } else {
-        to[0] = T{static_cast<u16>(pair)};
-        if (d + 1 < a.dim) to[1] = T{static_cast<u16>(pair >> 16)};
-      }
-    });
-  } else {
-    for_outputs<1>(a, count, rows, [&](i32 row, i32 d, const float* sum) {
-      y[static_cast<i64>(row) * a.dim + d] = from_float<T>(*sum);
-    });
-  }
-}
-
 template <class T, int dim>
 GPU_FUNCTION inline void attention_dense(const DenseAttentionArgs& a) {
   using L = Layout<dim>;
@@ -312,8 +176,9 @@ GPU_FUNCTION inline void attention_dense(const DenseAttentionArgs& a) {
     barrier();  // all values are there
     multiply_values<T, typename Memory::Values>(rows, values, scores);
   }
-  const i64 row = static_cast<i64>(block_index().x) * a.queries + first;
-  store_rows<T>(a, row, a.queries - first, factor, rows);
+  const i64 row = a.rows_first != 0 ? (static_cast<i64>(batch) * a.queries + first) * a.heads + head
+                                    : static_cast<i64>(block_index().x) * a.queries + first;
+  store_rows<T>(a, {row, a.rows_first != 0 ? a.heads : 1, a.queries - first}, factor, rows);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

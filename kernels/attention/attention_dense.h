@@ -32,8 +32,8 @@ struct DenseAttentionArgs {
   StridedHeads k;  // G heads: query head h reads head h / group
   StridedHeads v;
   AttentionMask mask;
-  void* y;          // [B, H, L, D]
-  float* partials;  // with splits > 1: [B, H, L, splits, partial_floats(D)]
+  void* y;          // [B, H, L, D], or [B, L, H, D]
+  float* partials;  // with splits > 1: [rows of y, splits, partial_floats(D)]
   i32 heads;        // H
   i32 group;        // H / G
   i32 queries;      // L
@@ -42,6 +42,7 @@ struct DenseAttentionArgs {
   i32 causal;       // query l sees keys 0 .. l
   i32 loose;        // D is not a multiple of 8, or not all rows of q, k and v begin at multiples of 16 bytes
   i32 splits;       // that the keys are dealt out to
+  i32 rows_first;   // y is [B, L, H, D]
   float scale;      // over 0
 };
 inline constexpr int kDenseRows = 128, kWideDenseRows = 64;  // of a block; the latter where D > 128

@@ -48,8 +48,8 @@ class ConvSteps {
       const i32 y = place / a.window.out[2];
       at_[i][0] = pixel < a.pixels ? y * a.window.stride[1] - a.window.padding[1] : kFarAway;
       at_[i][1] = (place - y * a.window.out[2]) * a.window.stride[2] - a.window.padding[2];
-      images_[i] =
-          static_cast<const Half*>(a.x) + static_cast<i64>(image) * a.window.in[1] * a.window.in[2] * a.channels;
+      images_[i] = static_cast<const Half*>(a.x) +
+                   static_cast<i64>(image) * (a.window.in[1] >> a.doubled) * row_pixels() * a.channels;
       outputs_[i] = first_output + row(i);
     }
   }
@@ -65,8 +65,10 @@ class ConvSteps {
       const u32 to = static_cast<u32>(row(i)) * kConvPitch + static_cast<u32>(column());
       const bool seen = left > 0 && y >= 0 && y < a_.window.in[1] && x >= 0 && x < a_.window.in[2];
       begin(copy_, 2 * i, pixels + to,
-            seen ? images_[i] + (static_cast<i64>(y) * a_.window.in[2] + x) * a_.channels + channel : images_[0], left,
-            seen);
+            seen ? images_[i] + (static_cast<i64>(y >> a_.doubled) * row_pixels() + (x >> a_.doubled)) * a_.channels +
+                       channel
+                 : images_[0],
+            left, seen);
       const bool is_row = left > 0 && outputs_[i] < a_.outputs;
       begin(copy_, 2 * i + 1, weights + to,
             is_row ? weight + (static_cast<i64>(outputs_[i]) * taps + tap) * a_.channels + channel : weight, left,
@@ -89,6 +91,7 @@ class ConvSteps {
   static constexpr i32 kFarAway = -(1 << 30);  // the row of a pixel past the last one: no tap of it is in the image
   static constexpr int kVectors = kConvDepth / 8, kStep = kConvThreads / kVectors, kRows = kConvTilePixels / kStep;
   static_assert(kConvTilePixels == kConvTileOutputs);
+  GPU_FUNCTION i32 row_pixels() const { return a_.window.in[2] >> a_.doubled; }
   GPU_FUNCTION static i32 row(int i) { return static_cast<i32>(thread_index()) / kVectors + i * kStep; }
   GPU_FUNCTION static i32 column() { return static_cast<i32>(thread_index()) % kVectors * 8; }
 
@@ -144,7 +147,7 @@ GPU_FUNCTION inline float finished(const ConvNhwcArgs& a, i32 pixel, i32 output,
   if (a.bias != nullptr) sum += a.bias[output];
   if (a.shift != nullptr) {
     const i32 image = pixel / (a.window.out[1] * a.window.out[2]);
-    sum += to_float(static_cast<const T*>(a.shift)[static_cast<i64>(image) * a.outputs + output]);
+    sum += to_float(static_cast<const T*>(a.shift)[static_cast<i64>(image) * a.shift_step + output]);
   }
   if (a.residual != nullptr)
     sum += to_float(static_cast<const T*>(a.residual)[static_cast<i64>(pixel) * a.outputs + output]);
@@ -225,16 +228,38 @@ GPU_FUNCTION inline void conv_nhwc(const ConvNhwcArgs& a) {
   store_tile<T>(a, first_pixel + ConvShare::first_pixel(), first_output + ConvShare::first_output(), sums);
 }
 
-// The sum of the splits, in their order; a thread an element.
+// The sum of the splits, in their order; a thread has kConvFinished elements, of one pixel if its outputs are a
+// multiple of their number.
 template <class T>
 GPU_FUNCTION inline void conv_nhwc_finish(const ConvNhwcArgs& a) {
-  const i64 at = global_index(), total = static_cast<i64>(a.pixels) * a.outputs;
-  if (at >= total) return;
-  float sum = a.partials[at];
-  for (i32 split = 1; split < a.splits; ++split) sum += a.partials[split * total + at];
-  const i32 pixel = static_cast<i32>(at / a.outputs);
-  const i32 output = static_cast<i32>(at - static_cast<i64>(pixel) * a.outputs);
-  static_cast<T*>(a.y)[at] = from_float<T>(finished<T>(a, pixel, output, sum));
+  const i64 first = global_index() * kConvFinished, total = static_cast<i64>(a.pixels) * a.outputs;
+  if (first >= total) return;
+  const bool vectors = a.outputs % kConvFinished == 0;
+  const auto count = static_cast<int>(min_of(total - first, static_cast<i64>(kConvFinished)));
+  float sums[kConvFinished] = {};
+  for (i32 split = 0; split < a.splits; ++split) {
+    const float* const from = a.partials + split * total + first;
+    Vec16 parts = {};
+    if (vectors) {
+      parts = load_vec16(from);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kConvFinished; ++i)
+        if (i < count) parts.word[i] = float_to_bits(from[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kConvFinished; ++i) sums[i] += bits_to_float(parts.word[i]);
+  }
+  i32 pixel = static_cast<i32>(first / a.outputs);
+  i32 output = static_cast<i32>(first - static_cast<i64>(pixel) * a.outputs);
+#pragma unroll
+  for (int i = 0; i < kConvFinished; ++i) {
+    if (i >= count) break;
+    static_cast<T*>(a.y)[first + i] = from_float<T>(finished<T>(a, pixel, output, sums[i]));
+    if (++output < a.outputs) continue;
+    output = 0;
+    ++pixel;
+  }
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -177,4 +177,5 @@ GABBRO_MOVES(u16)
 GABBRO_MOVES(u32)
 GABBRO_MOVES(u64)
 // For inputs whose rows are whole 16-byte vectors.
+GPU_KERNEL(copy_vec16, 256, gabbro::gpu::ElementwiseArgs, copy<gabbro::gpu::Vec16>)
 GPU_KERNEL(concat_vec16, 256, gabbro::gpu::ConcatArgs, concat<gabbro::gpu::Vec16>)

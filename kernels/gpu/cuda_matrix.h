@@ -229,6 +229,9 @@ GPU_FUNCTION inline void done_together() {
 // After writes to the block's memory that such products read.
 GPU_FUNCTION inline void show_together() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
+// A block may have 227 KB of memory.
+#define GABBRO_LARGE_BLOCKS
+
 // Copies into the block's memory by the copy engine (cp.async.bulk), which one thread begins. No registers hold them
 // or their addresses, and products of four waves see them without a fence.
 #define GABBRO_BULK_COPIES
@@ -269,3 +272,7 @@ GPU_FUNCTION inline void wait_for_barrier(CopyBarrier& of, u32 number) {
 #endif
 
 }  // namespace gabbro::gpu::GABBRO_GPU
+
+#ifdef GABBRO_TOGETHER
+#include "kernels/gpu/cuda_wide.h"
+#endif

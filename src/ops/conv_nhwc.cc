@@ -20,6 +20,13 @@ Tensor channels_last(const Tensor& x) {
   return permute(reshape(x, Shape{s[0], s[1], s[3], s[4]}), {0, 2, 3, 1});
 }
 
+// Each pixel four times: [N, H, W, C] to [N, 2 H, 2 W, C].
+Tensor doubled(const Tensor& x) {
+  const Shape& s = x.shape();
+  const Tensor pixels = reshape(x, Shape{s[0], s[1], 1, s[2], 1, s[3]});
+  return reshape(broadcast_to(pixels, Shape{s[0], s[1], 2, s[2], 2, s[3]}), Shape{s[0], 2 * s[1], 2 * s[2], s[3]});
+}
+
 void require_shape(const char* name, const Tensor& given, const Tensor& x, const Shape& expected) {
   if (given.dtype() != x.dtype() || !(given.shape() == expected)) {
     throw bad_input("[{}] {} is {} {}, not {} {}", kNhwcName, name, dtype_name(given.dtype()),
@@ -30,7 +37,7 @@ void require_shape(const char* name, const Tensor& given, const Tensor& x, const
 }  // namespace
 
 // x [N, H, W, C], weight [O, kernel..., C], then bias [O], shift [N, O] and residual [N, out..., O] if the attributes
-// name them. The sum is rounded once.
+// name them. The sum is rounded once. The attribute `doubled`: of x at twice its sides.
 const Op kConvNhwc = {
     .name = "conv_nhwc",
     .infer =
@@ -44,7 +51,8 @@ const Op kConvNhwc = {
           Attributes attributes = window_attributes(w);
           attributes.set("groups", int64_t{1});
           size_t next = 2;
-          std::vector<Tensor> inputs{channels_first(in_f32(a[0])), channels_first(in_f32(a[1]))};
+          const Tensor x = a.attributes.integer("doubled") != 0 ? doubled(a[0]) : a[0];
+          std::vector<Tensor> inputs{channels_first(in_f32(x)), channels_first(in_f32(a[1]))};
           if (a.attributes.integer("bias") != 0) inputs.push_back(a[next++]);
           Tensor y = channels_last(record(kConv, inputs, attributes));
           const Shape& s = y.shape();
@@ -67,9 +75,11 @@ Tensor conv2d_nhwc(const Tensor& x, const Tensor& weight, const Tensor& bias, co
   set_axes(kNhwcName, "stride", options.stride, 2, 1, w.stride);
   set_axes(kNhwcName, "padding", options.padding, 2, 0, w.padding);
   set_axes(kNhwcName, "dilation", options.dilation, 2, 1, w.dilation);
-  set_outputs(kNhwcName, reshape(x, Shape{xs[0], xs[3], 1, xs[1], xs[2]}), xs, w);
+  const Tensor seen = options.doubled ? doubled(x) : x;
+  set_outputs(kNhwcName, reshape(seen, Shape{xs[0], xs[3], 1, seen.shape()[1], seen.shape()[2]}), seen.shape(), w);
   std::vector<Tensor> inputs{x, weight};
   Attributes attributes = window_attributes(w);
+  attributes.set("doubled", int64_t{options.doubled});
   const auto add = [&](const char* name, const Tensor& given) {
     attributes.set(name, int64_t{given.defined()});
     if (given.defined()) inputs.push_back(given);

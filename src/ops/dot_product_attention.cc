@@ -141,7 +141,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                           {{"scale", scale_of(q, options)}, {"causal", int64_t{options.causal}}});
   std::vector<int64_t> lengths = lengths_of(q);
   lengths.back() = v.shape()[v.shape().rank() - 1];
-  return reshape(y, Shape(lengths));
+  return y.shape() == Shape(lengths) ? y : reshape(y, Shape(lengths));
 }
 
 }  // namespace gabbro

@@ -281,6 +281,22 @@ std::vector<float> Pipeline::State::added_features(const EncodedPrompts& prompts
   return all;
 }
 
+// Computed again where the texts or the adapters are others than at the last call.
+const std::vector<Tensor>& Pipeline::State::prepare_text(const EncodedPrompts& prompts) {
+  PreparedText& last = prepared_text;
+  const Tensor& strengths = adapters->strengths();
+  const bool same_strengths = strengths.defined() == last.strengths.defined() &&
+                              (!strengths.defined() || strengths.shared_state() == last.strengths.shared_state());
+  if (!last.tensors.empty() && same_strengths && last.adapters == adapters->plan_key() && last.states == prompts.states)
+    return last.tensors;
+  last.tensors.clear();
+  const Shape shape{prompts.guides ? 2 : 1, prompts.length, unet->facts().context_width};
+  std::vector<Tensor> tensors = unet->prepare_text(device->upload(DType::f32, shape, prompts.states.data()));
+  eval(tensors);
+  last = {.states = prompts.states, .strengths = strengths, .adapters = adapters->plan_key(), .tensors = tensors};
+  return last.tensors;
+}
+
 std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condition, double timestep,
                                             const EncodedPrompts& prompts, const PictureRequest& request,
                                             int64_t height, int64_t width) {
@@ -293,10 +309,8 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condi
     latents.insert(latents.end(), condition.begin(), condition.end());
     times.insert(times.end(), features.begin(), features.end());
   }
-  std::vector<Tensor> inputs{
-      device->upload(DType::f32, Shape{batch, model.in_channels, height, width}, latents.data()),
-      device->upload(DType::f32, Shape{batch, model.time_features}, times.data()),
-      device->upload(DType::f32, Shape{batch, prompts.length, model.context_width}, prompts.states.data())};
+  std::vector<Tensor> inputs{device->upload(DType::f32, Shape{batch, model.in_channels, height, width}, latents.data()),
+                             device->upload(DType::f32, Shape{batch, model.time_features}, times.data())};
   if (model.guidance_features > 0) {
     // Models that were distilled with guidance take 1000 times its excess over 1 (Luo et al. 2023).
     guidance = diffusion::sinusoid_features(1000 * (request.guidance - 1),
@@ -308,6 +322,8 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condi
     const std::vector<float> added = added_features(prompts, height * facts.size_multiple, width * facts.size_multiple);
     inputs.push_back(device->upload(DType::f32, Shape{batch, model.added_features}, added.data()));
   }
+  const std::vector<Tensor>& text = prepare_text(prompts);
+  inputs.insert(inputs.end(), text.begin(), text.end());
   if (adapters->strengths().defined()) inputs.push_back(adapters->strengths());
   std::vector<int64_t> shape{batch, height, width, prompts.length};
   for (const int64_t part : adapters->plan_key()) shape.push_back(part);
@@ -316,9 +332,10 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condi
         [&] {
           return std::vector<Tensor>{unet->forward({.latent = inputs[0],
                                                     .time = inputs[1],
-                                                    .context = inputs[2],
-                                                    .guidance = model.guidance_features > 0 ? inputs[3] : Tensor(),
-                                                    .added = model.added_features > 0 ? inputs[at_added] : Tensor()})};
+                                                    .context = {},
+                                                    .guidance = model.guidance_features > 0 ? inputs[2] : Tensor(),
+                                                    .added = model.added_features > 0 ? inputs[at_added] : Tensor(),
+                                                    .text = text})};
         },
         inputs);
     compiled_for = shape;

@@ -68,10 +68,14 @@ PartMemory unet_memory(const PipelinePart& part, const diffusion::UNetConfig& co
   diffusion::DenoiserInput input{.latent = zero_input(device, Shape{kBatch, facts.in_channels, height, width}),
                                  .time = zero_input(device, Shape{kBatch, facts.time_features}),
                                  .context = zero_input(device, Shape{kBatch, kTokens, facts.context_width})};
-  std::vector<Tensor> inputs{input.latent, input.time, input.context};
+  std::vector<Tensor> inputs{input.latent, input.time};
   if (facts.guidance_features > 0)
     inputs.push_back(input.guidance = zero_input(device, Shape{kBatch, facts.guidance_features}));
   if (facts.added_features > 0) inputs.push_back(input.added = zero_input(device, Shape{kBatch, facts.added_features}));
+  for (const Tensor& prepared : model.prepare_text(input.context)) {
+    input.text.push_back(zero_input(device, prepared.shape()));
+    inputs.push_back(input.text.back());
+  }
   const Tensor output = model.forward(input);
   return {.name = "U-Net",
           .parameters = parameters_of(part.checkpoint),

@@ -28,6 +28,13 @@ struct Pipeline::State {
   Json scheduler;
   std::string scheduler_name;
   std::unique_ptr<Adapters> adapters;
+  // Tensors that the denoiser makes of the last texts, for the steps of a picture.
+  struct PreparedText {
+    std::vector<float> states;
+    Tensor strengths;  // of the adapters
+    std::vector<int64_t> adapters;
+    std::vector<Tensor> tensors;
+  } prepared_text;
   // The denoiser for a batch, sides and a length of text; the last one.
   std::unique_ptr<Compiled> compiled;
   std::vector<int64_t> compiled_for;
@@ -41,6 +48,7 @@ struct Pipeline::State {
   std::vector<float> denoise(const Latent& x, const Latent& condition, double timestep, const EncodedPrompts& prompts,
                              const PictureRequest& request, int64_t height, int64_t width);
   std::vector<float> added_features(const EncodedPrompts& prompts, int64_t height, int64_t width) const;
+  const std::vector<Tensor>& prepare_text(const EncodedPrompts& prompts);
   const diffusion::Autoencoder& wide_autoencoder();  // in f32; loaded at first use
   void note_overflow(const char* part, std::vector<std::string>& notes);
   images::Picture decode(const Latent& latent, int64_t height, int64_t width, const PictureRequest& request,

@@ -15,6 +15,7 @@ std::span<const FusionRule> fusion_rules() {
       {"these and the attention, for one token", fuse_attention_step},
       {"a sum over devices, and the residual that is added to it", fuse_rank_sums},
       {"products of matrices, with a bias and an activation", fuse_matmuls},
+      {"attention and the permutation that brings the heads of a query together", fuse_attention_rows},
       {"elementwise ops of one shape that use each other's results", fuse_elementwise},
       {"a residual sum and the norm that reads it, and batch_norm with an activation", fuse_norms},
   };

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "gabbro/ops/products.h"
 #include "src/backend/registry.h"
 #include "src/ops/kv_type.h"
 #include "src/ops/ops.h"
@@ -238,6 +239,38 @@ TEST(Fusion, ProductsTakeABiasAndAnActivation) {
       expect_one("linear", false, [&](const Tensor& t) { return linear(t, weight, bias); });
       expect_one("linear without a bias", false, [&](const Tensor& t) { return linear(t, weight); });
       expect_one("matmul and a bias", true, [&](const Tensor& t) { return matmul(t, transposed) + bias; });
+    }
+  }
+}
+
+// Attention whose heads are put together for a product, in one launch where a GPU's kernel takes it, against its parts.
+TEST(Fusion, AttentionStoresTheHeadsOfAQueryTogether) {
+  const std::shared_ptr<Device> device = open_device("auto", {.threads = 2});
+  Maker m(device, 5);
+  const auto done = [](Tensor x) {
+    eval(std::span(&x, 1));
+    return x;
+  };
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    for (const auto& [queries, keys] :
+         {std::pair<int64_t, int64_t>{37, 70}, {130, 5}, {3, 2100}}) {  // the last in splits
+      SCOPED_TRACE(fmt::format("{} {} x {}", dtype_name(dtype), queries, keys));
+      constexpr int64_t kHeads = 3, kDim = 40;
+      // q, k and v as parts of longer rows.
+      const Tensor x = done(cast(m.normal(Shape{2, queries, kHeads * kDim}), dtype)),
+                   kv = done(cast(m.normal(Shape{2, keys, 2 * kHeads * kDim}), dtype));
+      const auto heads = [&](const Tensor& t, int64_t part) {
+        const Tensor own = slice(t, 2, part * kHeads * kDim, kHeads * kDim);
+        return permute(reshape(own, Shape{2, own.shape()[1], kHeads, kDim}), {0, 2, 1, 3});
+      };
+      const auto mixed = [&] { return scaled_dot_product_attention(heads(x, 0), heads(kv, 0), heads(kv, 1)); };
+      const auto together = [&] { return std::vector{reshape(permute(mixed(), {0, 2, 1, 3}), x.shape())}; };
+      const Tensor apart = permute(done(mixed()), {0, 2, 1, 3});
+      const std::vector<float> expected = to_host<float>(cast(apart, DType::f32)),
+                               actual = to_host<float>(cast(together()[0], DType::f32));
+      EXPECT_EQ(actual, expected);
+      if (std::string_view(device->facts().id).starts_with("cpu")) continue;
+      EXPECT_EQ(Compiled(together).plan().steps().size(), 1U);
     }
   }
 }

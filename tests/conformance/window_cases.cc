@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include "src/ops/op_table.h"
+#include "src/ops/ops.h"
 #include "src/ops/window.h"
+#include "src/plan/eval.h"
 #include "tests/conformance/op_cases.h"
 
 namespace gabbro::conformance {
@@ -200,6 +202,12 @@ const std::vector<WindowCase>& channels_last_list() {
       {.x = {1, 72, 1, 20, 19}, .kernel = {1, 3, 2}, .channels = 34, .padding = {0, 2, 1}, .dilation = {1, 2, 1}},
       {.x = {2, 320, 1, 4, 4}, .kernel = {1, 3, 3}, .channels = 72, .padding = {0, 1, 1}},
       {.x = {1, 5, 1, 6, 6}, .kernel = {1, 3, 3}, .channels = 8, .padding = {0, 1, 1}},
+      // Tiles of 16 x 16 pixels whose border is shared by all taps: whole and partial ones, of two images, few outputs,
+      // several widths of blocks, splits of chunks of channels.
+      {.x = {1, 64, 1, 16, 16}, .kernel = {1, 3, 3}, .channels = 3, .padding = {0, 1, 1}},
+      {.x = {2, 72, 1, 20, 29}, .kernel = {1, 3, 3}, .channels = 24, .padding = {0, 1, 1}},
+      {.x = {1, 136, 1, 14, 16}, .kernel = {1, 3, 3}, .channels = 130, .padding = {0, 1, 1}},
+      {.x = {1, 8, 1, 32, 20}, .kernel = {1, 3, 3}, .channels = 152, .padding = {0, 0, 1}},
   };
   return kCases;
 }
@@ -212,15 +220,22 @@ void channels_last_cases(std::vector<OpCase>& cases, DType dtype) {
       attributes.set("bias", int64_t{given & 1});
       attributes.set("shift", int64_t{given >> 1 & 1});
       attributes.set("residual", int64_t{given >> 2 & 1});
-      cases.push_back({.name = fmt::format("conv_nhwc {} with {}", name_of_case(c, dtype), given),
+      const int64_t parts = c.x[3] % 4 == 0 && c.x[4] % 4 == 0 && given == 1 ? 2 : 1;  // of a side of x
+      attributes.set("doubled", int64_t{parts == 2});
+      cases.push_back({.name = fmt::format("conv_nhwc {} with {}{}", name_of_case(c, dtype), given,
+                                           parts == 2 ? " of x at twice its sides" : ""),
                        .op = &kConvNhwc,
                        .inputs =
                            [=](Maker& m) {
                              const Shape weight{c.channels, c.kernel[1], c.kernel[2], c.x[1]};
-                             std::vector<Tensor> all{cast(m.normal(Shape{c.x[0], c.x[3], c.x[4], c.x[1]}), dtype),
-                                                     cast(m.normal(weight), dtype)};
+                             const Shape x{c.x[0], c.x[3] / parts, c.x[4] / parts, c.x[1]};
+                             std::vector<Tensor> all{cast(m.normal(x), dtype), cast(m.normal(weight), dtype)};
                              if ((given & 1) != 0) all.push_back(m.normal(Shape{c.channels}));
-                             if ((given & 2) != 0) all.push_back(cast(m.normal(Shape{c.x[0], c.channels}), dtype));
+                             if ((given & 2) != 0) {  // a part of longer rows
+                               Tensor rows = cast(m.normal(Shape{c.x[0], c.channels + 3}), dtype);
+                               eval(std::span(&rows, 1));
+                               all.push_back(slice(rows, 1, 2, c.channels));
+                             }
                              if ((given & 4) != 0)
                                all.push_back(cast(m.normal(Shape{c.x[0], w.out[1], w.out[2], c.channels}), dtype));
                              return all;

@@ -205,12 +205,23 @@ TEST(AdaptedPictures, follow_the_strength_of_each_request) {
   EXPECT_EQ(draw({{adapter("text"), 1}}), whole);
   EXPECT_EQ(draw({{adapter("loha"), 1}, {adapter("text"), 0.5}, {adapter("loha"), -1}}), half);
   EXPECT_EQ(draw({}), none);
+  // Adapters of layers whose results the steps of a picture share.
+  const Latent strong = draw({{adapter("lora_kohya"), 1}}), weak = draw({{adapter("lora_kohya"), 0.25}});
+  EXPECT_NE(strong, none);
+  EXPECT_NE(strong, weak);
+  EXPECT_EQ(draw({{adapter("lora_kohya"), 1}}), strong);
   // As in a fresh process.
   const auto fresh = Pipeline::load(picture_folder("sd15"), {.threads = 2});
   EXPECT_EQ(
       fresh->generate({.prompt = "a cat", .width = 24, .height = 16, .steps = 2, .loras = {{adapter("text"), 0.5}}})
           .latent,
       half);
+  EXPECT_EQ(
+      fresh
+          ->generate(
+              {.prompt = "a cat", .width = 24, .height = 16, .steps = 2, .loras = {{adapter("lora_kohya"), 0.25}}})
+          .latent,
+      weak);
 }
 
 }  // namespace

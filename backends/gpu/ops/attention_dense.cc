@@ -1,9 +1,10 @@
-// `scaled_dot_product_attention` of f16 and bf16.
+// `scaled_dot_product_attention` of f16 and bf16, and the same with the heads of a query together.
 #include "kernels/attention/attention_dense.h"
 
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "backends/common/request.h"
 #include "backends/gpu/kernel_table.h"
@@ -46,12 +47,24 @@ bool read_mask(const abi::TensorView& view, const int64_t (&scores)[4], Attentio
   return true;
 }
 
+// The kernel of the smallest heads that hold the request's heads. Products of four waves together
+// (kernels/attention/attention_together.cc) are for queries that see all keys, on targets that have them.
+std::string kernel_of(const DenseAttentionArgs& args, DType dtype, const MakeContext& context) {
+  const std::string type(dtype_name(dtype));
+  if (args.mask.type == MaskType::kNone && args.causal == 0) {
+    for (const int dim : {48, 64, 80}) {
+      const std::string name = "attention_together_" + type + "_" + std::to_string(dim);
+      if (args.dim <= dim && context.function_if_any(name) != nullptr) return name;
+    }
+  }
+  return "attention_dense_" + type + (args.dim <= 64 ? "_64" : args.dim <= 128 ? "_128" : "_256");
+}
+
 class AttentionDense : public Kernel {
  public:
   AttentionDense(const DenseAttentionArgs& args, DType dtype, int64_t batches, const MakeContext& context)
       : args_(args) {
-    const std::string type(dtype_name(dtype));
-    const std::string name = "attention_dense_" + type + (args.dim <= 64 ? "_64" : args.dim <= 128 ? "_128" : "_256");
+    const std::string type(dtype_name(dtype)), name = kernel_of(args, dtype, context);
     function_ = context.function(name);
     const int64_t heads = batches * args.heads, block_rows = args.dim <= 128 ? kDenseRows : kWideDenseRows;
     grid_ = {static_cast<u32>(heads), blocks_for(args.queries, static_cast<u32>(block_rows))};
@@ -116,7 +129,10 @@ std::unique_ptr<Kernel> make_attention_dense(const abi::KernelRequest& request, 
   if (std::min({batches, heads, groups, queries, keys, dim}) == 0 || dim > kMaxDenseDim) return nullptr;
   if (heads % groups != 0 || k.shape[0] != batches || k.shape[3] != dim || !same_shape(k, v)) return nullptr;
   if (batches * heads > kMostRows / queries || queries > kMostBlocks || keys > kMostRows) return nullptr;
-  if (!has_shape(request.outputs[0], q.dtype, {batches, heads, queries, dim})) return nullptr;
+  const bool rows_first = request.op == std::string_view("attention_rows_first");
+  if (!has_shape(request.outputs[0], q.dtype,
+                 {batches, rows_first ? queries : heads, rows_first ? heads : queries, dim}))
+    return nullptr;
   if (masked && !read_mask(request.inputs[3], {batches, heads, queries, keys}, args.mask)) return nullptr;
   const double scale = real_attribute(request, "scale", 0);
   if (!(scale >= kLeastScale) || scale > 1e20) return nullptr;
@@ -126,6 +142,7 @@ std::unique_ptr<Kernel> make_attention_dense(const abi::KernelRequest& request, 
   args.keys = static_cast<i32>(keys);
   args.dim = static_cast<i32>(dim);
   args.loose = loose;
+  args.rows_first = rows_first;
   args.causal = integer_attribute(request, "causal", 0) != 0;
   args.scale = static_cast<float>(scale);
   return std::make_unique<AttentionDense>(args, q.dtype, batches, context);

@@ -77,6 +77,42 @@ class Elementwise : public Kernel {
   bool in_vectors_ = false;  // if the operands are aligned
 };
 
+// Strided to contiguous; in 16-byte vectors where the innermost axis has whole ones, as when axes before it are
+// permuted or repeated.
+class Copy : public Kernel {
+ public:
+  Copy(const abi::KernelRequest& request, const MakeContext& context)
+      : function_(context.function("copy_" + word_name(request.outputs[0].dtype))),
+        axes_(axes_of({request.inputs, 1})),
+        vector_axes_(axes_) {
+    const int64_t size = static_cast<int64_t>(dtype_bytes(request.outputs[0].dtype, 1)), vector = kVectorBytes / size;
+    const auto is_whole = [&](int64_t count) { return count % vector == 0; };
+    i64* const strides = vector_axes_.strides[0];
+    if (strides[0] == 1 && is_whole(axes_.shape[0]) && std::all_of(strides + 1, strides + axes_.rank, is_whole)) {
+      vectors_ = context.function("copy_vec16");
+      vector_axes_.total /= vector;
+      vector_axes_.shape[0] /= vector;
+      for (int axis = 1; axis < axes_.rank; ++axis) strides[axis] /= vector;
+    }
+    implementation = "copy_" + word_name(request.outputs[0].dtype);
+    flops = static_cast<double>(axes_.total);
+    bytes = 2 * flops * static_cast<double>(size);
+  }
+
+  void enqueue(const abi::Launch& launch, const Launcher& run) const override {
+    ElementwiseArgs args = {.out = output<void>(launch, 0), .vectors = 0, .axes = axes_};
+    args.in[0] = input<void>(launch, 0);
+    const bool vectors = vectors_ != nullptr && is_16_byte_aligned(args.in[0]) && is_16_byte_aligned(args.out);
+    if (vectors) args.axes = vector_axes_;
+    run(vectors ? vectors_ : function_, flat_grid(args.axes.total, kElementThreads, kPerThread), args);
+  }
+
+ private:
+  const api::Function* function_;
+  const api::Function* vectors_ = nullptr;
+  Axes axes_, vector_axes_;  // the latter in vectors
+};
+
 class Concat : public Kernel {
  public:
   Concat(const abi::KernelRequest& request, int axis, const MakeContext& context)
@@ -193,7 +229,7 @@ std::unique_ptr<Kernel> make_where(const abi::KernelRequest& request, const Make
 
 std::unique_ptr<Kernel> make_copy(const abi::KernelRequest& request, const MakeContext& context) {
   if (!is_elementwise(request, 1) || request.inputs[0].dtype != request.outputs[0].dtype) return nullptr;
-  return std::make_unique<Elementwise>(request, "copy_" + word_name(request.outputs[0].dtype), context);
+  return std::make_unique<Copy>(request, context);
 }
 
 std::unique_ptr<Kernel> make_cast(const abi::KernelRequest& request, const MakeContext& context) {

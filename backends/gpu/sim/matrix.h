@@ -11,6 +11,7 @@
 #include "src/base/half.h"
 
 #define GABBRO_MATRIX_CORES
+#define GABBRO_LARGE_BLOCKS
 
 namespace gabbro::gpu::GABBRO_GPU {
 

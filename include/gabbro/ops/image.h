@@ -26,8 +26,9 @@ Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bia
                         const std::vector<int64_t>& output_padding = {0});
 struct ConvNhwcOptions {
   std::vector<int64_t> stride{1}, padding{0}, dilation{1};
-  Tensor shift{};     // [N, O], added to all places of an image; or none
-  Tensor residual{};  // of y's shape, added; or none
+  Tensor shift{};        // [N, O], added to all places of an image; or none
+  Tensor residual{};     // of y's shape, added; or none
+  bool doubled = false;  // convolves x at twice its sides, each pixel four times (the nearest), without making it
 };
 // x [N, H, W, C] with the channels last, weight [O, kernel H, kernel W, C], bias [O] of f32 or x's dtype, or none: y
 // [N, H', W', O] in x's dtype, rounded once after all additions. shift and residual have x's dtype.

@@ -58,8 +58,7 @@ AdaptableLinear::AdaptableLinear(const nn::Factory& make, const nn::LinearOption
   eval(std::span(converted, bias.defined() ? 2 : 1));
 }
 
-Tensor AdaptableLinear::forward(const Tensor& x) {
-  Tensor y = nn::Linear::forward(x);
+Tensor AdaptableLinear::add_terms(Tensor y, const Tensor& x) const {
   const DType dtype = y.dtype();
   const auto in_dtype = [dtype](const Tensor& t) { return cast(t, dtype); };
   for (const Term* const term : active_terms()) {
@@ -78,11 +77,21 @@ AdaptableConv2d::AdaptableConv2d(const nn::Factory& make, const nn::ConvModuleOp
     : nn::Conv2d(in_f32(make), options) {
   if (!has_channels_last(make.dtype)) return;
   weight = cast(permute(weight, {0, 2, 3, 1}), make.dtype);
-  eval(std::span(&weight, 1));
+  if (is_pointwise() && bias.defined()) low_bias_ = cast(bias, make.dtype);
+  Tensor converted[] = {weight, low_bias_};
+  eval(std::span(converted, low_bias_.defined() ? 2 : 1));
+}
+
+bool AdaptableConv2d::is_pointwise() const {
+  const nn::ConvModuleOptions& o = options();
+  const auto all = [](const std::vector<int64_t>& axes, int64_t wanted) {
+    return std::ranges::all_of(axes, [wanted](int64_t value) { return value == wanted; });
+  };
+  return all(o.kernel_size, 1) && all(o.stride, 1) && all(o.padding, 0);
 }
 
 Tensor AdaptableConv2d::convolve(const Tensor& x, const Tensor& shift, const Tensor& residual) {
-  if (has_channels_last(x)) return convolve_pixels(x, shift, residual);
+  if (has_channels_last(x)) return convolve_pixels(x, {.shift = shift, .residual = residual});
   Tensor y = convolve_planes(x);
   if (shift.defined()) y = y + expand_dims(shift, {2, 3});
   return residual.defined() ? residual + y : y;
@@ -106,23 +115,28 @@ Tensor AdaptableConv2d::convolve_planes(const Tensor& x) {
   return y;
 }
 
-Tensor AdaptableConv2d::convolve_pixels(const Tensor& x, const Tensor& shift, const Tensor& residual) {
+Tensor AdaptableConv2d::convolve_pixels(const Tensor& x, const ConvNhwcOptions& options) {
   const DType dtype = x.dtype();
+  const std::vector<const Term*> active = active_terms();
+  const bool plain = !options.shift.defined() && !options.residual.defined() && !options.doubled && active.empty();
+  // Kernels of products are faster than kernels of convolutions.
+  if (is_pointwise() && plain)
+    return linear(x, reshape(weight, Shape{weight.shape()[0], weight.shape()[3]}), low_bias_);
   const auto as_weight = [dtype](const Tensor& w) { return cast(permute(w, {0, 2, 3, 1}), dtype); };
   Tensor used = weight;
   if (adds_to(&AdapterDelta::weight)) {
     const Tensor planes = permute(cast(weight, DType::f32), {0, 3, 1, 2});  // [O, C, kernel...]
     used = as_weight(with_terms(planes, &AdapterDelta::weight));
   }
-  const nn::ConvModuleOptions& o = options();
-  ConvNhwcOptions window{.stride = o.stride, .padding = o.padding, .dilation = o.dilation};
-  Tensor added = residual;
-  for (const Term* const term : active_terms()) {
+  const nn::ConvModuleOptions& o = this->options();
+  ConvNhwcOptions window{.stride = o.stride, .padding = o.padding, .dilation = o.dilation, .doubled = options.doubled};
+  Tensor added = options.residual;
+  for (const Term* const term : active) {
     if (!term->delta.down.defined()) continue;
     const Tensor inner = cast(term->scaled(conv2d_nhwc(x, as_weight(term->delta.down), {}, window)), dtype);
     added = conv2d_nhwc(inner, as_weight(term->delta.up), {}, {.residual = added});  // [B, R, H, W] to [B, O, H, W]
   }
-  window.shift = shift;
+  window.shift = options.shift;
   window.residual = added;
   return conv2d_nhwc(x, used, with_terms(bias, &AdapterDelta::bias), window);
 }

@@ -7,6 +7,7 @@
 #include "gabbro/nn/conv.h"
 #include "gabbro/nn/linear.h"
 #include "gabbro/nn/norm.h"
+#include "gabbro/ops/image.h"
 
 namespace gabbro::diffusion {
 
@@ -55,7 +56,10 @@ class Adaptable {
 class AdaptableLinear : public nn::Linear, public Adaptable {
  public:
   AdaptableLinear(const nn::Factory& make, const nn::LinearOptions& options);
-  Tensor forward(const Tensor& x) override;
+  Tensor forward(const Tensor& x) override { return add_terms(nn::Linear::forward(x), x); }
+  // y with the differences of all active adapters for x.
+  Tensor add_terms(Tensor y, const Tensor& x) const;
+  bool is_adapted() const { return !active_terms().empty(); }
 };
 
 // The weight of f16 and bf16 is [O, kernel..., C].
@@ -63,12 +67,17 @@ class AdaptableConv2d : public nn::Conv2d, public Adaptable {
  public:
   AdaptableConv2d(const nn::Factory& make, const nn::ConvModuleOptions& options);
   Tensor forward(const Tensor& x) override { return convolve(x, {}, {}); }
+  // Convolves an image with channels last at twice its sides, each pixel four times.
+  Tensor convolve_doubled(const Tensor& x) { return convolve_pixels(x, {.doubled = true}); }
   // With additions, or undefined ones: shift [B, O] to all pixels, residual of the result's shape.
   Tensor convolve(const Tensor& x, const Tensor& shift, const Tensor& residual);
 
  private:
-  Tensor convolve_planes(const Tensor& x);                                               // f32
-  Tensor convolve_pixels(const Tensor& x, const Tensor& shift, const Tensor& residual);  // f16, bf16
+  Tensor convolve_planes(const Tensor& x);                                  // f32
+  Tensor convolve_pixels(const Tensor& x, const ConvNhwcOptions& options);  // f16, bf16; additions, doubled
+  bool is_pointwise() const;                                                // one tap for each pixel
+
+  Tensor low_bias_;  // of f16 and bf16 where is_pointwise(); undefined: there is none
 };
 
 // Differences of weight and bias.

@@ -13,7 +13,7 @@
 namespace gabbro::diffusion {
 namespace {
 
-std::shared_ptr<nn::Linear> attention_layer(const nn::Factory& make, int64_t in, int64_t out, bool bias) {
+std::shared_ptr<AdaptableLinear> attention_layer(const nn::Factory& make, int64_t in, int64_t out, bool bias) {
   return make_linear(make, {.in_features = in, .out_features = out, .bias = bias});
 }
 
@@ -53,11 +53,15 @@ Tensor attend_wide(const Tensor& q, const Tensor& k, const Tensor& v) {
 Attention::Attention(const nn::Factory& make, const AttentionOptions& o) : heads_(o.heads) {
   if (o.heads < 1 || o.width % o.heads != 0)
     throw bad_input("{}{} channels are not {} heads", make.prefix, o.width, o.heads);
+  const int64_t context = o.context > 0 ? o.context : o.width;
   add_module("to_q", to_q, attention_layer(make.at("to_q"), o.width, o.width, o.bias));
-  add_module("to_k", to_k, attention_layer(make.at("to_k"), o.context, o.width, o.bias));
-  add_module("to_v", to_v, attention_layer(make.at("to_v"), o.context, o.width, o.bias));
+  add_module("to_k", to_k, attention_layer(make.at("to_k"), context, o.width, o.bias));
+  add_module("to_v", to_v, attention_layer(make.at("to_v"), context, o.width, o.bias));
   add_module("to_out", to_out, std::make_shared<ModuleList<nn::Linear>>());
   to_out->set("0", attention_layer(make.at("to_out").at("0"), o.width, o.width, true));
+  std::vector<std::shared_ptr<AdaptableLinear>> joint{to_k, to_v};
+  if (o.context == 0) joint.insert(joint.begin(), to_q);
+  joint_ = JointLinear(std::move(joint));
 }
 
 Tensor Attention::heads(const Tensor& x) const {
@@ -65,12 +69,23 @@ Tensor Attention::heads(const Tensor& x) const {
   return permute(reshape(x, Shape{s[0], s[1], heads_, s[2] / heads_}), {0, 2, 1, 3});
 }
 
-Tensor Attention::operator()(const Tensor& x, const Tensor& context) const {
-  const Tensor q = heads((*to_q)(x));                              // [B, H, L, D]
-  const Tensor k = heads((*to_k)(context));                        // [B, H, S, D]
-  const Tensor v = heads((*to_v)(context));                        // [B, H, S, D]
-  const Tensor mixed = scaled_dot_product_attention(q, k, v, {});  // [B, H, L, D]
-  return (*to_out)[0](reshape(permute(mixed, {0, 2, 1, 3}), x.shape()));
+Tensor Attention::attend(const Tensor& q, const Tensor& k, const Tensor& v) const {
+  const Tensor mixed = scaled_dot_product_attention(heads(q), heads(k), heads(v), {});  // [B, H, L, D]
+  return (*to_out)[0](reshape(permute(mixed, {0, 2, 1, 3}), q.shape()));
+}
+
+Tensor Attention::operator()(const Tensor& x) const {
+  const std::vector<Tensor> qkv = joint_(x);
+  return attend(qkv[0], qkv[1], qkv[2]);
+}
+
+Tensor Attention::operator()(const Tensor& x, TensorQueue& text) const {
+  const std::vector<Tensor> kv = joint_.parts(text.take(joint_.product_count()));
+  return attend((*to_q)(x), kv[0], kv[1]);
+}
+
+void Attention::append_text(const Tensor& context, std::vector<Tensor>& text) const {
+  for (Tensor& product : joint_.products(context)) text.push_back(std::move(product));
 }
 
 PixelAttention::PixelAttention(const nn::Factory& make, int64_t channels, int64_t groups, double eps) {

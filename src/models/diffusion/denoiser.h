@@ -21,11 +21,12 @@ struct DenoiserFacts {
 };
 
 struct DenoiserInput {
-  Tensor latent;    // f32 [B, C, H, W]
-  Tensor time;      // f32 [B, time_features]
-  Tensor context;   // f32 [B, S, context_width]
-  Tensor guidance;  // f32 [B, guidance_features]; undefined where the model takes none
-  Tensor added{};   // f32 [B, added_features]; likewise
+  Tensor latent;               // f32 [B, C, H, W]
+  Tensor time;                 // f32 [B, time_features]
+  Tensor context;              // f32 [B, S, context_width]; undefined where `text` is given
+  Tensor guidance;             // f32 [B, guidance_features]; undefined where the model takes none
+  Tensor added{};              // f32 [B, added_features]; likewise
+  std::vector<Tensor> text{};  // of prepare_text(); empty: it is computed
 };
 
 class Denoiser {
@@ -36,6 +37,9 @@ class Denoiser {
   virtual std::vector<float> time_features(double timestep) const = 0;
   // The added features: a pooled text, then the features of each number.
   virtual std::vector<float> added_features(std::span<const float> pooled, std::span<const int64_t> ids) const = 0;
+  // All that depends on the text alone, for the steps of a picture: context f32 [B, S, context_width]. It depends on
+  // the adapters too.
+  virtual std::vector<Tensor> prepare_text(const Tensor& context) = 0;
   // The prediction, of noise, velocity or the picture, as the model was trained: f32 [B, out_channels, H, W].
   virtual Tensor forward(const DenoiserInput& input) = 0;
 };

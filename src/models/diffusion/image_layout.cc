@@ -33,11 +33,7 @@ Tensor concat_channels(const Tensor& a, const Tensor& b) { return concat({a, b},
 
 Tensor resize_nearest(const Tensor& image, int64_t height, int64_t width) {
   if (!has_channels_last(image)) return upsample_nearest2d(image, height, width);
-  const Shape& s = image.shape();
-  if (height != 2 * s[1] || width != 2 * s[2])
-    return permute(upsample_nearest2d(permute(image, {0, 3, 1, 2}), height, width), {0, 2, 3, 1});
-  const Tensor pixels = reshape(image, Shape{s[0], s[1], 1, s[2], 1, s[3]});
-  return reshape(broadcast_to(pixels, Shape{s[0], s[1], 2, s[2], 2, s[3]}), Shape{s[0], height, width, s[3]});
+  return permute(upsample_nearest2d(permute(image, {0, 3, 1, 2}), height, width), {0, 2, 3, 1});
 }
 
 Tensor pad_at_end(const Tensor& image) {

@@ -13,7 +13,7 @@ std::shared_ptr<AdaptableConv2d> make_conv(const nn::Factory& make, const Square
                                                                        .padding = {o.padding}});
 }
 
-std::shared_ptr<nn::Linear> make_linear(const nn::Factory& make, const nn::LinearOptions& options) {
+std::shared_ptr<AdaptableLinear> make_linear(const nn::Factory& make, const nn::LinearOptions& options) {
   return std::make_shared<AdaptableLinear>(make, options);
 }
 
@@ -40,7 +40,10 @@ ResnetBlock::ResnetBlock(const nn::Factory& make, const ResnetBlockOptions& o) :
 }
 
 Tensor ResnetBlock::operator()(const Tensor& x, const Tensor& time) const {
-  const Tensor shift = time_emb_proj != nullptr ? (*time_emb_proj)(cast(silu(time), x.dtype())) : Tensor();  // [B, O]
+  return shifted(x, time_emb_proj != nullptr ? (*time_emb_proj)(cast(silu(time), x.dtype())) : Tensor());
+}
+
+Tensor ResnetBlock::shifted(const Tensor& x, const Tensor& shift) const {
   const Tensor h = conv1->convolve(norm1->then_silu(x), shift, {});  // [B, O, H, W]
   const Tensor shortcut = conv_shortcut != nullptr ? (*conv_shortcut)(x) : x;
   const Tensor sum = conv2->convolve(norm2->then_silu(h), {}, shortcut);
@@ -62,6 +65,8 @@ Upsample::Upsample(const nn::Factory& make, int64_t channels) {
 }
 
 Tensor Upsample::operator()(const Tensor& x, int64_t height, int64_t width) const {
+  const ImageSides size = sides_of(x);
+  if (has_channels_last(x) && height == 2 * size.height && width == 2 * size.width) return conv->convolve_doubled(x);
   return (*conv)(resize_nearest(x, height, width));
 }
 

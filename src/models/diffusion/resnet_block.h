@@ -12,7 +12,7 @@ struct SquareConv {
   int64_t in = 0, out = 0, kernel = 3, stride = 1, padding = 1;
 };
 std::shared_ptr<AdaptableConv2d> make_conv(const nn::Factory& make, const SquareConv& options);
-std::shared_ptr<nn::Linear> make_linear(const nn::Factory& make, const nn::LinearOptions& options);
+std::shared_ptr<AdaptableLinear> make_linear(const nn::Factory& make, const nn::LinearOptions& options);
 std::shared_ptr<AdaptableGroupNorm> make_group_norm(const nn::Factory& make, int64_t groups, int64_t channels,
                                                     double eps);
 
@@ -29,10 +29,12 @@ class ResnetBlock : public nn::Module {
  public:
   ResnetBlock(const nn::Factory& make, const ResnetBlockOptions& options);
   Tensor operator()(const Tensor& x, const Tensor& time) const;  // time f32 [B, T], or undefined
+  // With what time_emb_proj makes of silu(time), [B, O], or undefined.
+  Tensor shifted(const Tensor& x, const Tensor& shift) const;
 
   std::shared_ptr<AdaptableGroupNorm> norm1, norm2;
   std::shared_ptr<AdaptableConv2d> conv1, conv2;
-  std::shared_ptr<nn::Linear> time_emb_proj;
+  std::shared_ptr<AdaptableLinear> time_emb_proj;
   std::shared_ptr<AdaptableConv2d> conv_shortcut;  // null where the channels stay
 
  private:

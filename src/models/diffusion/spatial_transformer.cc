@@ -14,7 +14,7 @@ std::shared_ptr<nn::LayerNorm> make_layer_norm(const nn::Factory& make, int64_t 
   return std::make_shared<AdaptableLayerNorm>(in_f32, nn::LayerNormOptions{.normalized_shape = {width}});
 }
 
-std::shared_ptr<nn::Linear> make_projection(const nn::Factory& make, int64_t in, int64_t out) {
+std::shared_ptr<AdaptableLinear> make_projection(const nn::Factory& make, int64_t in, int64_t out) {
   return make_linear(make, {.in_features = in, .out_features = out});
 }
 
@@ -42,9 +42,8 @@ Tensor FeedForward::operator()(const Tensor& x) const {
 TransformerBlock::TransformerBlock(const nn::Factory& make, const SpatialTransformerOptions& o) {
   const int64_t c = o.channels;
   add_module("norm1", norm1, make_layer_norm(make.at("norm1"), c));
-  add_module(
-      "attn1", attn1,
-      std::make_shared<Attention>(make.at("attn1"), AttentionOptions{.width = c, .context = c, .heads = o.heads}));
+  add_module("attn1", attn1,
+             std::make_shared<Attention>(make.at("attn1"), AttentionOptions{.width = c, .heads = o.heads}));
   add_module("norm2", norm2, make_layer_norm(make.at("norm2"), c));
   add_module("attn2", attn2,
              std::make_shared<Attention>(make.at("attn2"),
@@ -53,10 +52,9 @@ TransformerBlock::TransformerBlock(const nn::Factory& make, const SpatialTransfo
   add_module("ff", ff, std::make_shared<FeedForward>(make.at("ff"), c));
 }
 
-Tensor TransformerBlock::operator()(const Tensor& x, const Tensor& context) const {
-  const Tensor normed = (*norm1)(x);
-  Tensor h = x + (*attn1)(normed, normed);  // [B, L, C]
-  h = h + (*attn2)((*norm2)(h), context);
+Tensor TransformerBlock::operator()(const Tensor& x, TensorQueue& text) const {
+  Tensor h = x + (*attn1)((*norm1)(x));  // [B, L, C]
+  h = h + (*attn2)((*norm2)(h), text);
   return h + (*ff)((*norm3)(h));
 }
 
@@ -75,9 +73,20 @@ SpatialTransformer::SpatialTransformer(const nn::Factory& make, const SpatialTra
 }
 
 Tensor SpatialTransformer::operator()(const Tensor& x, const Tensor& context) const {
+  std::vector<Tensor> text;
+  append_text(context, text);
+  TensorQueue queue(std::move(text));
+  return (*this)(x, queue);
+}
+
+void SpatialTransformer::append_text(const Tensor& context, std::vector<Tensor>& text) const {
+  for (const auto& block : *transformer_blocks) block->attn2->append_text(context, text);
+}
+
+Tensor SpatialTransformer::operator()(const Tensor& x, TensorQueue& text) const {
   Tensor h = (*norm)(x);
   h = linear_projection_ ? (*proj_in)(tokens_of(h)) : tokens_of((*proj_in)(h));  // [B, L, C]
-  for (const auto& block : *transformer_blocks) h = (*block)(h, context);
+  for (const auto& block : *transformer_blocks) h = (*block)(h, text);
   return x + (linear_projection_ ? image_of_tokens((*proj_out)(h), x) : (*proj_out)(image_of_tokens(h, x)));
 }
 

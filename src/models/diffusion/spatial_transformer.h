@@ -29,7 +29,7 @@ class FeedForward : public nn::Module {
 class TransformerBlock : public nn::Module {
  public:
   TransformerBlock(const nn::Factory& make, const SpatialTransformerOptions& options);
-  Tensor operator()(const Tensor& x, const Tensor& context) const;  // [B, L, C], [B, S, ...]
+  Tensor operator()(const Tensor& x, TensorQueue& text) const;  // [B, L, C] -> [B, L, C]
 
   std::shared_ptr<nn::LayerNorm> norm1, norm2, norm3;
   std::shared_ptr<Attention> attn1, attn2;  // of the pixels, and of the text
@@ -40,6 +40,9 @@ class SpatialTransformer : public nn::Module {
  public:
   SpatialTransformer(const nn::Factory& make, const SpatialTransformerOptions& options);
   Tensor operator()(const Tensor& x, const Tensor& context) const;  // [B, C, H, W] -> [B, C, H, W]
+  // With keys and values of the text, taken from the front, which append_text() makes of a text [B, S, ...].
+  Tensor operator()(const Tensor& x, TensorQueue& text) const;
+  void append_text(const Tensor& context, std::vector<Tensor>& text) const;
 
   std::shared_ptr<AdaptableGroupNorm> norm;
   std::shared_ptr<nn::Layer> proj_in, proj_out;

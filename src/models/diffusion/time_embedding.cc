@@ -23,7 +23,7 @@ std::vector<float> sinusoid_features(double t, const SinusoidOptions& options) {
 }
 
 TimeEmbedding::TimeEmbedding(const nn::Factory& make, const TimeEmbeddingOptions& o) {
-  const auto linear = [&](const char* name, int64_t in, int64_t out, bool bias = true) {
+  const auto linear = [&](const char* name, int64_t in, int64_t out, bool bias = true) -> std::shared_ptr<nn::Linear> {
     return make_linear(make.at(name), {.in_features = in, .out_features = out, .bias = bias});
   };
   add_module("linear_1", linear_1, linear("linear_1", o.features, o.width));

@@ -35,6 +35,19 @@ UNet::UNet(const nn::Factory& make, const UNetConfig& config)
   add_module("conv_norm_out", conv_norm_out,
              make_group_norm(make.at("conv_norm_out"), config.groups, first, config.norm_eps));
   add_module("conv_out", conv_out, make_conv(make.at("conv_out"), {.in = first, .out = config.out_channels}));
+  std::vector<std::shared_ptr<AdaptableLinear>> projections;
+  for (const UNetStage* const stage : stages()) {
+    for (const auto& block : *stage->resnets) projections.push_back(block->time_emb_proj);
+  }
+  time_projections_ = JointLinear(std::move(projections));
+}
+
+std::vector<const UNetStage*> UNet::stages() const {
+  std::vector<const UNetStage*> all;
+  for (const auto& stage : *down_blocks) all.push_back(stage.get());
+  all.push_back(mid_block.get());
+  for (const auto& stage : *up_blocks) all.push_back(stage.get());
+  return all;
 }
 
 std::vector<float> UNet::time_features(double timestep) const { return sinusoid_features(timestep, config_.time); }
@@ -50,11 +63,19 @@ std::vector<float> UNet::added_features(std::span<const float> pooled, std::span
   return features;
 }
 
+std::vector<Tensor> UNet::prepare_text(const Tensor& context) {
+  const Tensor states = cast(context, dtype_);  // [B, S, C]
+  std::vector<Tensor> text;
+  for (const UNetStage* const stage : stages()) stage->append_text(states, text);
+  return text;
+}
+
 Tensor UNet::forward(const DenoiserInput& input) {
   // The time is in f32 in any case: each block adds it to all of its pixels.
-  Conditioning conditioning{.time = (*time_embedding)(input.time, input.guidance),  // [B, T]
-                            .context = cast(input.context, dtype_)};
-  if (add_embedding != nullptr) conditioning.time = conditioning.time + (*add_embedding)(input.added, Tensor());
+  Tensor time = (*time_embedding)(input.time, input.guidance);  // [B, T]
+  if (add_embedding != nullptr) time = time + (*add_embedding)(input.added, Tensor());
+  Conditioning conditioning{.shifts = TensorQueue(time_projections_(cast(silu(time), dtype_))),
+                            .text = TensorQueue(input.text.empty() ? prepare_text(input.context) : input.text)};
   const Tensor latent = config_.centered_input ? input.latent * 2.0 - 1.0 : input.latent;
   Tensor x = (*conv_in)(image_in(latent, dtype_));  // [B, C, H, W]
   std::vector<Tensor> skips{x};

@@ -12,9 +12,10 @@
 
 namespace gabbro::diffusion {
 
+// Operands of blocks besides the image; each block takes its own from the front.
 struct Conditioning {
-  Tensor time;     // f32 [B, T]
-  Tensor context;  // [B, S, C]
+  TensorQueue shifts;  // of the resnet blocks: [B, O]
+  TensorQueue text;    // keys and values of the attentions to the text
 };
 
 // The blocks of one resolution, downward or upward.
@@ -24,7 +25,9 @@ class UNetStage : public nn::Module {
   using Attentions = ModuleList<SpatialTransformer>;
 
   // Resnet block i with its transformer, if the stage attends.
-  Tensor block(size_t i, const Tensor& x, const Conditioning& conditioning) const;
+  Tensor block(size_t i, const Tensor& x, Conditioning& conditioning) const;
+  // Appends the keys and values of a text for all transformers.
+  void append_text(const Tensor& context, std::vector<Tensor>& text) const;
 
   std::shared_ptr<Resnets> resnets;
   std::shared_ptr<Attentions> attentions;  // null: the stage does not attend
@@ -40,20 +43,20 @@ class DownStage : public UNetStage {
  public:
   DownStage(const nn::Factory& make, const UNetConfig& config, size_t level);
   // Appends each result to `skips`.
-  Tensor operator()(Tensor x, const Conditioning& conditioning, std::vector<Tensor>& skips) const;
+  Tensor operator()(Tensor x, Conditioning& conditioning, std::vector<Tensor>& skips) const;
 };
 
 class UpStage : public UNetStage {
  public:
   UpStage(const nn::Factory& make, const UNetConfig& config, size_t level);
   // Takes its skips from the end of the list.
-  Tensor operator()(Tensor x, const Conditioning& conditioning, std::vector<Tensor>& skips) const;
+  Tensor operator()(Tensor x, Conditioning& conditioning, std::vector<Tensor>& skips) const;
 };
 
 class MidStage : public UNetStage {
  public:
   MidStage(const nn::Factory& make, const UNetConfig& config);
-  Tensor operator()(Tensor x, const Conditioning& conditioning) const;
+  Tensor operator()(Tensor x, Conditioning& conditioning) const;
 };
 
 class UNet : public nn::Module, public Denoiser {
@@ -63,6 +66,7 @@ class UNet : public nn::Module, public Denoiser {
   const DenoiserFacts& facts() const override { return facts_; }
   std::vector<float> time_features(double timestep) const override;
   std::vector<float> added_features(std::span<const float> pooled, std::span<const int64_t> ids) const override;
+  std::vector<Tensor> prepare_text(const Tensor& context) override;
   Tensor forward(const DenoiserInput& input) override;
 
   std::shared_ptr<AdaptableConv2d> conv_in, conv_out;
@@ -77,6 +81,9 @@ class UNet : public nn::Module, public Denoiser {
   UNetConfig config_;
   DType dtype_;  // of activations
   DenoiserFacts facts_;
+  JointLinear time_projections_;  // of all resnet blocks, in the order in which they run
+
+  std::vector<const UNetStage*> stages() const;  // in the order in which they run
 };
 
 }  // namespace gabbro::diffusion

@@ -34,9 +34,14 @@ void UNetStage::add_blocks(const nn::Factory& make, const std::vector<ResnetBloc
   }
 }
 
-Tensor UNetStage::block(size_t i, const Tensor& x, const Conditioning& conditioning) const {
-  const Tensor y = (*resnets)[i](x, conditioning.time);
-  return attentions != nullptr ? (*attentions)[i](y, conditioning.context) : y;
+Tensor UNetStage::block(size_t i, const Tensor& x, Conditioning& conditioning) const {
+  const Tensor y = (*resnets)[i].shifted(x, conditioning.shifts.take(1).front());
+  return attentions != nullptr ? (*attentions)[i](y, conditioning.text) : y;
+}
+
+void UNetStage::append_text(const Tensor& context, std::vector<Tensor>& text) const {
+  if (attentions == nullptr) return;
+  for (const auto& transformer : *attentions) transformer->append_text(context, text);
 }
 
 DownStage::DownStage(const nn::Factory& make, const UNetConfig& config, size_t level) {
@@ -53,7 +58,7 @@ DownStage::DownStage(const nn::Factory& make, const UNetConfig& config, size_t l
   downsamplers->append(make.at("downsamplers"), here.channels, Downsample::Padding::kAround);
 }
 
-Tensor DownStage::operator()(Tensor x, const Conditioning& conditioning, std::vector<Tensor>& skips) const {
+Tensor DownStage::operator()(Tensor x, Conditioning& conditioning, std::vector<Tensor>& skips) const {
   for (size_t i = 0; i < resnets->size(); ++i) {
     x = block(i, x, conditioning);
     skips.push_back(x);
@@ -80,7 +85,7 @@ UpStage::UpStage(const nn::Factory& make, const UNetConfig& config, size_t level
   upsamplers->append(make.at("upsamplers"), here.channels);
 }
 
-Tensor UpStage::operator()(Tensor x, const Conditioning& conditioning, std::vector<Tensor>& skips) const {
+Tensor UpStage::operator()(Tensor x, Conditioning& conditioning, std::vector<Tensor>& skips) const {
   for (size_t i = 0; i < resnets->size(); ++i) {
     x = block(i, concat_channels(x, skips.back()), conditioning);
     skips.pop_back();
@@ -103,9 +108,9 @@ MidStage::MidStage(const nn::Factory& make, const UNetConfig& config) {
   resnets->append(make.at("resnets"), options);
 }
 
-Tensor MidStage::operator()(Tensor x, const Conditioning& conditioning) const {
-  x = (*resnets)[0](x, conditioning.time);
-  return (*resnets)[1]((*attentions)[0](x, conditioning.context), conditioning.time);
+Tensor MidStage::operator()(Tensor x, Conditioning& conditioning) const {
+  x = block(0, x, conditioning);
+  return (*resnets)[1].shifted(x, conditioning.shifts.take(1).front());
 }
 
 }  // namespace gabbro::diffusion

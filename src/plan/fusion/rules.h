@@ -31,6 +31,7 @@ void fuse_rope_kv_write(Program& program, const HasKernel& has_kernel);   // rop
 void fuse_attention_step(Program& program, const HasKernel& has_kernel);  // attention_step.cc
 void fuse_rank_sums(Program& program, const HasKernel& has_kernel);       // rank_sum.cc
 void fuse_matmuls(Program& program, const HasKernel& has_kernel);         // matmul.cc
+void fuse_attention_rows(Program& program, const HasKernel& has_kernel);  // attention_rows.cc
 void fuse_elementwise(Program& program, const HasKernel& has_kernel);     // elementwise.cc
 void fuse_norms(Program& program, const HasKernel& has_kernel);           // norm.cc
 
