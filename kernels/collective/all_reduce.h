@@ -12,7 +12,7 @@
 namespace gabbro::gpu {
 
 inline constexpr u32 kMostRanks = 32;       // lanes of the smallest wave
-inline constexpr u32 kReduceBlocks = 128;   // of a launch, at most: all of them have to run at once, on all devices
+inline constexpr u32 kReduceBlocks = 256;   // of a launch, at most: all of them have to run at once, on all devices
 inline constexpr u32 kFlagStep = 32;        // u32 from flag to flag: 128 bytes
 inline constexpr u32 kReduceThreads = 512;  // of a block
 inline constexpr u32 kReduceVectors = 4;    // of four elements, of a thread in a step

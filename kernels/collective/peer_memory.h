@@ -58,8 +58,7 @@ GPU_FUNCTION inline void pause_before_next_look() { __builtin_amdgcn_s_sleep(1);
 GPU_FUNCTION inline u64 ticks() { return __builtin_readsteadycounter(); }
 #elif defined(__CUDACC__)
 GPU_FUNCTION inline void release_block_to_peers() {
-  asm volatile("fence.acq_rel.sys;" ::: "memory");  // each thread's own stores
-  barrier();
+  barrier();  // the release of the flag's store is for all stores before it, of the other threads too
 }
 GPU_FUNCTION inline void store_flag(u32* flag, u32 value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
@@ -85,7 +84,8 @@ GPU_FUNCTION inline bool load_words(const u64* words, u32 number, float& x, floa
   return first_number == number && second_number == number;
 }
 GPU_FUNCTION inline void acquire_flags() {}
-GPU_FUNCTION inline void acquire_from_peers() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
+GPU_FUNCTION inline void acquire_from_peers() {
+}  // the flag's load acquires, and the barrier orders all threads after it
 GPU_FUNCTION inline void pause_before_next_look() {}
 GPU_FUNCTION inline u64 ticks() {
   u64 now;

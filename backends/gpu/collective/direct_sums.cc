@@ -44,7 +44,7 @@ constexpr size_t kCounterWords = kReduceBlocks + kWordBlocks;  // u32 ahead of t
 
 size_t DirectSums::word_bytes() const { return 2 * ranks_.size() * static_cast<size_t>(word_capacity()) * sizeof(u64); }
 // Elements of one launch of words: twice as much is stored, for each peer.
-int64_t DirectSums::word_capacity() const { return int64_t{1} << (has_two_shots() ? 16 : 19); }
+int64_t DirectSums::word_capacity() const { return int64_t{1} << (has_two_shots() ? 16 : 17); }
 // Elements of one launch by flags. More ranks need more memory for each.
 int64_t DirectSums::capacity() const {
   const int64_t of_steps = int64_t{most_blocks_} * kReduceSteps * kReduceThreads * kReduceVectors * 4;
@@ -70,11 +70,14 @@ const DirectSums* DirectSums::find(int64_t id) {
 
 DirectSums::DirectSums(std::span<GpuDevice* const> devices) : id_(add_known(*this)) {
   for (GpuDevice* const device : devices) {
-    most_blocks_ = std::clamp(api::compute_units(device->context()), 1U, most_blocks_);
     Rank& rank = ranks_.emplace_back(Rank{.device = device, .one_shot = {}, .two_shot = {}, .words = {}});
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
       rank.one_shot[place_of(dtype)] = device->function(fmt::format("all_reduce_one_shot_{}", dtype_name(dtype)));
       rank.two_shot[place_of(dtype)] = device->function(fmt::format("all_reduce_two_shot_{}", dtype_name(dtype)));
+      for (const Functions way : {&Rank::one_shot, &Rank::two_shot}) {
+        const auto resident = static_cast<uint32_t>(api::resident_blocks((rank.*way)[place_of(dtype)]));
+        most_blocks_ = std::clamp(resident, 1U, most_blocks_);
+      }
       rank.words[place_of(dtype)] = device->function(fmt::format("all_reduce_words_{}", dtype_name(dtype)));
     }
   }
