@@ -62,6 +62,7 @@ class ThoughtBudget(TestCase):
         connection = http.client.HTTPConnection("127.0.0.1", program.port, timeout=60)
         connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
         events = server_support.events_of(connection.getresponse().read())
+        connection.close()
         deltas = [event["choices"][0]["delta"] for event in events if event != "[DONE]" and event["choices"]]
         self.assertEqual("".join(d.get("reasoning_content") or "" for d in deltas), "".join(THOUGHTS[:4]).strip())
         self.assertEqual("".join(d.get("content") or "" for d in deltas), "done")
