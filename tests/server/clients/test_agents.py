@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -284,6 +285,8 @@ class Programs(Agent):
         done = subprocess.run(arguments, cwd=self.folder, env={**os.environ, "HOME": str(self.folder / ".home"), **environment}, capture_output=True,
                               text=True, timeout=300, stdin=subprocess.DEVNULL)
         self.assertEqual(done.returncode, 0, (done.stdout + done.stderr)[-3000:])
+        answers = re.search(r"gabbro_answers_total{.*} ([0-9]+)", self.server.ask("GET", "/metrics")[2].decode())
+        self.assertGreaterEqual(int(answers[1]), 3)  # two with a call, and the last one
         return done.stdout
 
     def shell(self, name, key, wrap=lambda text: text):
