@@ -88,14 +88,19 @@ void save(const Conversation& conversation, const std::string& path, const Input
   say(fmt::format("saved to {}\n", printable(path)));
 }
 
-void answer(Conversation& conversation, const std::string& input, bool wrap,
+void answer(Conversation& conversation, const ToolCommands* tools, const std::string& input, bool wrap,
             const std::function<void(const GenerateResult&)>& after_answer) {
-  const Cancelable cancelable;
-  TextOutput output(wrap ? TextOutput::Lines::kWrapped : TextOutput::Lines::kAsTheyAre);
-  const auto show = [&](std::string_view text) { output.write(text); };
-  const GenerateResult result = conversation.say(input, show, cancelable.flag());
-  output.end_line();
-  after_answer(result);
+  const auto show_answer = [&](const nlohmann::ordered_json* results) {
+    const Cancelable cancelable;
+    TextOutput output(wrap ? TextOutput::Lines::kWrapped : TextOutput::Lines::kAsTheyAre);
+    const auto show = [&](std::string_view text) { output.write(text); };
+    const GenerateResult result = results != nullptr ? conversation.go_on(*results, show, cancelable.flag())
+                                                     : conversation.say(input, show, cancelable.flag());
+    output.end_line();
+    after_answer(result);
+  };
+  show_answer(nullptr);
+  if (tools != nullptr) print_calls(tools->follow(conversation, [&](const auto& results) { show_answer(&results); }));
 }
 
 // Returns false to leave.
@@ -125,7 +130,7 @@ bool obey(Conversation& conversation, const std::string& command, const InputFil
 
 }  // namespace
 
-int chat(Conversation& conversation, const InputFiles& files, bool wrap,
+int chat(Conversation& conversation, const ToolCommands* tools, const InputFiles& files, bool wrap,
          const std::function<void(const GenerateResult&)>& after_answer) {
   say("/help lists the commands\n");
   Inputs inputs;
@@ -134,7 +139,7 @@ int chat(Conversation& conversation, const InputFiles& files, bool wrap,
       if (input->starts_with('/') && input->find('\n') == std::string::npos) {
         if (!obey(conversation, *input, files)) break;
       } else if (!input->empty()) {
-        answer(conversation, *input, wrap, after_answer);
+        answer(conversation, tools, *input, wrap, after_answer);
       }
     } catch (const Error& error) {  // a chat survives a prompt that was too long, or a file that cannot be written
       report("error", error.what());

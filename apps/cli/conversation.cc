@@ -1,7 +1,9 @@
 #include "apps/cli/conversation.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "src/base/error.h"
 #include "src/text/chat/harmony.h"
 
 namespace gabbro::cli {
@@ -52,11 +54,14 @@ std::vector<int32_t> Conversation::fitting_prompt() {
   const int64_t context = model_->facts().context;
   const int64_t wanted = options_.generate.max_tokens;
   const int64_t room = context - (wanted >= 0 ? std::min(wanted, context / 2) : context / 4);
-  std::vector<int32_t> tokens = encoder_.encode(kept_messages());
+  const auto encoded = [&] {
+    return tools_ != nullptr ? encoder_.encode(kept_messages(), tools_->shown()) : encoder_.encode(kept_messages());
+  };
+  std::vector<int32_t> tokens = encoded();
   const size_t before = first_;
   while (std::ssize(tokens) > room && next_turn() != 0) {
     first_ = next_turn();
-    tokens = encoder_.encode(kept_messages());
+    tokens = encoded();
   }
   if (first_ != before) {
     note_(fmt::format("the context of {} tokens is full: the {} oldest messages are left out from here on{}", context,
@@ -65,30 +70,92 @@ std::vector<int32_t> Conversation::fitting_prompt() {
   return tokens;
 }
 
+void Conversation::set_tools(const RunTools& tools) {
+  const text::ChatTemplate* const used = encoder_.tool_template();
+  if (used != nullptr) call_format_ = text::tool_call_format(used->source());
+  if (call_format_ == text::ToolCallFormat::kNone)
+    throw bad_input("--tools: the model's chat template has no form of calls that is known");
+  tools_ = &tools;
+  options_.generate.shown_controls = text::tool_call_controls(call_format_);
+}
+
 GenerateResult Conversation::say(const std::string& text, const std::function<void(std::string_view)>& on_text,
                                  const std::atomic<bool>* cancel) {
-  messages_.push_back({{"role", "user"}, {"content", text}});
-  const size_t first = first_;
-  const auto answered = [&](GenerateResult result) {
-    messages_.push_back({{"role", "assistant"}, {"content", result.text}});
-    return result;
-  };
+  return answer(nlohmann::ordered_json::array({{{"role", "user"}, {"content", text}}}), on_text, cancel);
+}
+
+GenerateResult Conversation::go_on(const nlohmann::ordered_json& results,
+                                   const std::function<void(std::string_view)>& on_text,
+                                   const std::atomic<bool>* cancel) {
+  return answer(results, on_text, cancel);
+}
+
+GenerateResult Conversation::answer(const nlohmann::ordered_json& messages,
+                                    const std::function<void(std::string_view)>& on_text,
+                                    const std::atomic<bool>* cancel) {
+  const size_t count = messages_.size(), first = first_;
+  for (const auto& message : messages) messages_.push_back(message);
   try {
-    if (!uses_template()) return answered(generate(*model_, {fitting_prompt(), options_.generate}, on_text, cancel));
-    text::HarmonyChannels channels;
-    const auto show = [&](const std::string& shown) {
-      if (on_text && !shown.empty()) on_text(shown);
-    };
-    GenerateResult result = generate(
-        *model_, {fitting_prompt(), options_.generate}, [&](std::string_view piece) { show(channels.feed(piece)); },
-        cancel);
-    show(channels.finish());
-    result.text = channels.answer();
-    return answered(std::move(result));
+    GenerateResult result = generate_text(on_text, cancel);
+    nlohmann::ordered_json message = {{"role", "assistant"}, {"content", result.text}};
+    for (const ModelCall& call : calls_) {
+      auto arguments = nlohmann::ordered_json::parse(call.arguments, nullptr, false);
+      if (!arguments.is_object()) arguments = {{"arguments", call.arguments}};
+      message["tool_calls"].push_back({{"id", call.id},
+                                       {"type", "function"},
+                                       {"function", {{"name", call.name}, {"arguments", std::move(arguments)}}}});
+    }
+    messages_.push_back(std::move(message));
+    return result;
   } catch (...) {
-    messages_.erase(messages_.size() - 1);
+    while (messages_.size() > count) messages_.erase(messages_.size() - 1);
     first_ = first;
     throw;
+  }
+}
+
+GenerateResult Conversation::generate_text(const std::function<void(std::string_view)>& on_text,
+                                           const std::atomic<bool>* cancel) {
+  calls_.clear();
+  const GenerationRequest request{fitting_prompt(), options_.generate};
+  if (!uses_template()) return generate(*model_, request, on_text, cancel);
+  text::HarmonyChannels channels;
+  const auto show = [&](const std::string& shown) {
+    if (on_text && !shown.empty()) on_text(shown);
+  };
+  const auto show_piece = [&](std::string_view piece) { show(channels.feed(piece)); };
+  std::optional<text::ToolCallParser> parser;
+  if (tools_ != nullptr) parser.emplace(call_format_, tools_->known());
+  GenerateResult result = generate(
+      *model_, request,
+      [&](std::string_view piece) { parser ? take_pieces(parser->feed(piece), show_piece) : show_piece(piece); },
+      cancel);
+  if (parser) take_pieces(parser->finish(), show_piece);
+  show(channels.finish());
+  result.text = channels.answer();
+  std::erase_if(calls_, [](const ModelCall& call) { return call.id.empty(); });  // cut by the end of the answer
+  if (result.stop_reason == StopReason::kCanceled) calls_.clear();
+  return result;
+}
+
+void Conversation::take_pieces(const std::vector<text::ToolCallPiece>& pieces,
+                               const std::function<void(std::string_view)>& on_text) {
+  using Kind = text::ToolCallPiece::Kind;
+  for (const text::ToolCallPiece& piece : pieces) {
+    switch (piece.kind) {
+      case Kind::kText:
+        on_text(piece.text);
+        break;
+      case Kind::kCall:
+        calls_.push_back({.id = "", .name = piece.text, .arguments = ""});
+        break;
+      case Kind::kArguments:
+        calls_.back().arguments += piece.text;
+        break;
+      case Kind::kEnd:  // templates of Mistral take ids of nine letters and digits only
+        calls_.back().id = fmt::format("call{:05}", ++call_count_ % 100'000);
+        break;
+    }
   }
 }
 

@@ -8,10 +8,16 @@
 #include <vector>
 
 #include "apps/cli/prompt_encoder.h"
+#include "apps/cli/run_tools.h"
 #include "gabbro/engine/generate.h"
 #include "src/engine/model_service.h"
 
 namespace gabbro::cli {
+
+// A call of a tool that an answer has.
+struct ModelCall {
+  std::string id, name, arguments;  // the arguments as the model wrote them, in JSON
+};
 
 class Conversation {
  public:
@@ -26,6 +32,15 @@ class Conversation {
   GenerateResult say(const std::string& text, const std::function<void(std::string_view)>& on_text,
                      const std::atomic<bool>* cancel);
 
+  // As say(), after the results of calls: messages of the role "tool".
+  GenerateResult go_on(const nlohmann::ordered_json& results, const std::function<void(std::string_view)>& on_text,
+                       const std::atomic<bool>* cancel);
+
+  // The model may call these tools. The text of an answer has no calls then. Throws bad_input for a model whose
+  // template teaches no form of calls that is known.
+  void set_tools(const RunTools& tools);
+  const std::vector<ModelCall>& calls() const { return calls_; }  // of the last answer
+
   void reset();
 
   // Settings of the next answers. The system message of the conversation is replaced.
@@ -34,19 +49,28 @@ class Conversation {
   void set_system(const std::string& text);
 
   bool uses_template() const { return encoder_.uses_template(); }
-  const nlohmann::ordered_json& messages() const { return messages_; }  // [{"role", "content"}], the whole conversation
+  const nlohmann::ordered_json& messages() const { return messages_; }  // [{"role", "content", ...}], all of them
 
  private:
   nlohmann::ordered_json kept_messages() const;
   std::vector<int32_t> fitting_prompt();
   size_t next_turn() const;
+  GenerateResult answer(const nlohmann::ordered_json& messages, const std::function<void(std::string_view)>& on_text,
+                        const std::atomic<bool>* cancel);
+  GenerateResult generate_text(const std::function<void(std::string_view)>& on_text, const std::atomic<bool>* cancel);
+  void take_pieces(const std::vector<text::ToolCallPiece>& pieces,
+                   const std::function<void(std::string_view)>& on_text);
 
   std::shared_ptr<ModelService> model_;
   GenerationOptions options_;
   std::function<void(const std::string&)> note_;
   PromptEncoder encoder_;
   nlohmann::ordered_json messages_;
-  size_t first_ = 0;  // the oldest message that is still in the prompt, but for the system's
+  text::ToolCallFormat call_format_ = text::ToolCallFormat::kNone;
+  const RunTools* tools_ = nullptr;  // null: none
+  std::vector<ModelCall> calls_;
+  size_t call_count_ = 0;  // of all answers
+  size_t first_ = 0;       // the oldest message that is still in the prompt, but for the system's
 };
 
 // Why an answer ended before the model had finished it, in one line; empty where it had.

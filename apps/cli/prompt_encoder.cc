@@ -20,13 +20,15 @@ PromptEncoder::PromptEncoder(std::shared_ptr<ModelService> model, const Generati
     add_template_variable(variables_, variable, "--template-var");
 }
 
+const text::ChatTemplate* PromptEncoder::tool_template() const {
+  return chat_template_ != nullptr && own_template_ == nullptr ? model_->chat_template(true) : chat_template_;
+}
+
 std::vector<int32_t> PromptEncoder::encode(const nlohmann::ordered_json& messages,
                                            const nlohmann::ordered_json& tools) {
   jinja::MarkedText text;
   const bool with_tools = tools.is_array() && !tools.empty();
-  const text::ChatTemplate* const used = with_tools && chat_template_ != nullptr && own_template_ == nullptr
-                                             ? model_->chat_template(true)
-                                             : chat_template_;
+  const text::ChatTemplate* const used = with_tools ? tool_template() : chat_template_;
   if (used != nullptr) {
     text::ChatPrompt prompt = text::render_prompt(*used, messages, tools, true, variables_);
     text::require_user_text(prompt, messages);

@@ -22,6 +22,7 @@ class PromptEncoder {
                 std::function<void(const std::string&)> note);
 
   bool uses_template() const { return chat_template_ != nullptr; }
+  const text::ChatTemplate* tool_template() const;  // the one of conversations with tools; null: none
 
   // `messages`: [{"role", "content"}]; `tools`: a list for the template, or null. Throws bad_input where the template
   // refuses them or drops the user's text.

@@ -16,6 +16,7 @@
 #include "apps/cli/source_layers.h"
 #include "apps/cli/split_options.h"
 #include "apps/cli/terminal.h"
+#include "apps/cli/tool_commands.h"
 #include "src/base/error.h"
 
 namespace gabbro::cli {
@@ -28,6 +29,8 @@ struct RunOptions {
   PromptInput input;
   BatchInput batch;
   FormatOptions format;
+  std::string tools;  // a file
+  bool yes = false;
   std::string draft;     // a model
   int draft_tokens = 0;  // 0: as many as suit
   bool deterministic = false;
@@ -38,7 +41,9 @@ struct RunOptions {
 
 double per_second(double tokens, double seconds) { return seconds > 0 ? tokens / seconds : 0; }
 
-void print_document(const GenerateResult& r, const RunOptions& o, const ModelService& model) {
+// `calls`: that were not run; null: there are no tools.
+void print_document(const GenerateResult& r, const nlohmann::ordered_json& calls, const RunOptions& o,
+                    const ModelService& model) {
   const ModelFacts& facts = model.facts();
   nlohmann::ordered_json document(
       {{"text", r.text},
@@ -54,6 +59,7 @@ void print_document(const GenerateResult& r, const RunOptions& o, const ModelSer
        {"device", facts.device_id},
        {"model", facts.name},
        {"seed", o.generation.generate.sampler.seed}});
+  if (!calls.is_null()) document["calls"] = calls;
   if (facts.streaming.bytes_per_pass > 0) document["streaming"] = streaming_document(facts, model.streaming_work());
   print_json(document);
 }
@@ -72,28 +78,49 @@ void note(const RunOptions& o, const std::string& text) {
   if (o.common.log_level != "error") report("note", text);
 }
 
-int answer_once(Conversation& conversation, const std::string& prompt, const RunOptions& o, const ModelService& model) {
+int answer_once(Conversation& conversation, const ToolCommands* tools, const std::string& prompt, const RunOptions& o,
+                const ModelService& model) {
   const ModelFacts& facts = model.facts();
-  const Cancelable cancelable;
-  TextOutput output(o.wrap ? TextOutput::Lines::kWrapped : TextOutput::Lines::kAsTheyAre);
-  const auto stream = [&](std::string_view text) { output.write(text); };
-  const GenerateResult result = o.common.json ? conversation.say(prompt, {}, cancelable.flag())
-                                              : conversation.say(prompt, stream, cancelable.flag());
-  if (o.common.json) {
-    print_document(result, o, model);
-  } else {
-    output.end_line();
-  }
+  const bool prints = !o.common.json;
+  GenerateResult result;
+  const auto answer = [&](const nlohmann::ordered_json* results) {
+    const Cancelable cancelable;
+    TextOutput output(o.wrap ? TextOutput::Lines::kWrapped : TextOutput::Lines::kAsTheyAre);
+    std::function<void(std::string_view)> stream;
+    if (prints) stream = [&](std::string_view text) { output.write(text); };
+    result = results != nullptr ? conversation.go_on(*results, stream, cancelable.flag())
+                                : conversation.say(prompt, stream, cancelable.flag());
+    if (prints) output.end_line();
+  };
+  answer(nullptr);
+  nlohmann::ordered_json calls;
+  if (tools != nullptr) calls = tools->follow(conversation, [&](const auto& results) { answer(&results); });
+  if (prints) print_calls(calls);
+  if (!prints) print_document(result, calls, o, model);
   if (const std::string cut = describe_cut(result, o.generation.generate, facts); !cut.empty()) note(o, cut);
   if (o.stats || o.common.verbose()) report_speed(result, o.generation.generate.sampler.seed);
-  if (!o.common.json && o.common.log_level != "error") say(describe_streaming(facts, model.streaming_work()));
+  if (prints && o.common.log_level != "error") say(describe_streaming(facts, model.streaming_work()));
   if (result.stop_reason == StopReason::kCanceled) exit_interrupted();
   return 0;
+}
+
+RunTools read_tools(const RunOptions& o) {
+  if (o.tools.empty()) return {};
+  if (o.generation.raw) throw bad_input("--tools needs a chat template, which --raw does without");
+  if (!o.batch.file.empty()) throw bad_input("--tools does not go with --prompts: its lines may have \"tools\"");
+  if (!o.generation.generate.format.is_text())
+    throw bad_input("--tools does not go with --schema, --grammar and --regex");
+  RunTools tools = RunTools::read(o.tools);
+  if (tools.has_commands() && !o.yes && !(is_terminal(STDIN_FILENO) && is_terminal(STDERR_FILENO)))
+    throw Error(ErrorCode::kBadInput, "--tools: there is no terminal to ask before a tool's command is run",
+                "--yes runs commands without a question; calls of tools without \"command\" are printed");
+  return tools;
 }
 
 int run(RunOptions& o, const InputFiles& inputs) {
   finish(o.generation);
   o.generation.generate.format = read_output_format(o.format);
+  const RunTools tools = read_tools(o);
   std::vector<PromptLine> prompts;
   if (!o.batch.file.empty()) {
     if (o.input.prompt || !o.input.file.empty()) throw bad_input("--prompts takes the place of PROMPT and --file");
@@ -129,8 +156,11 @@ int run(RunOptions& o, const InputFiles& inputs) {
   if (!conversation.uses_template() && !o.generation.raw) {
     report("note", "the model has no chat template: it continues the unchanged text (--raw)");
   }
-  if (!interactive) return answer_once(conversation, prompt, o, *service);
-  return chat(conversation, inputs, o.wrap, [&](const GenerateResult& result) {
+  if (!tools.empty()) conversation.set_tools(tools);
+  const ToolCommands commands(tools, !o.yes);
+  const ToolCommands* const used = tools.empty() ? nullptr : &commands;
+  if (!interactive) return answer_once(conversation, used, prompt, o, *service);
+  return chat(conversation, used, inputs, o.wrap, [&](const GenerateResult& result) {
     if (const std::string cut = describe_cut(result, o.generation.generate, service->facts()); !cut.empty())
       note(o, cut);
     if (o.stats || o.common.verbose()) report_speed(result, o.generation.generate.sampler.seed);
@@ -147,6 +177,15 @@ void add_run(Command root) {
   add_batch(command, o->batch);
   add_generation_options(command, o->generation);
   add_output_format(command, o->format);
+  Option tools =
+      command
+          .option("--tools", o->tools,
+                  "Tools that the model may call: the list of `template --tools`. A tool's \"command\", a list "
+                  "of a program and its arguments, is run for its calls; other calls are printed; -: "
+                  "standard input")
+          .placeholder("FILE.json")
+          .file(FileUse::kInput);
+  command.flag("--yes", o->yes, "Run commands of --tools without a question").needs(tools);
   command
       .option("--draft", o->draft,
               "Smaller model with the same vocabulary whose tokens the model checks, several in one pass; the output "
@@ -177,6 +216,7 @@ void add_run(Command root) {
   command.example("gabbro run MODEL --raw -n 20 \"Once upon a time\"");
   command.example("gabbro run MODEL --prompts questions.txt > answers.jsonl");
   command.example("gabbro run MODEL --schema person.json \"Invent a person\"");
+  command.example("gabbro run MODEL --tools tools.json \"What is the weather in Rome?\"");
   command.example("while read -r line; do gabbro run MODEL --no-stdin -- \"$line\"; done < questions.txt");
   command.footer(
       "A line of --prompts that is a JSON object may have \"id\", \"system\", \"tools\", \"max_tokens\", \"stop\", "

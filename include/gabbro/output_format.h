@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace gabbro {
 
@@ -15,15 +16,18 @@ struct OutputFormat {
     kRegex,             // the whole text matches the regular expression in `source`
     kGrammar,           // GBNF with a rule `root`, in `source`
     kChoice,            // one of the strings of the JSON list in `source`
-    // Calls of tools. `source`: {"format": "hermes", "llama3", or another form of tool_rules.cc, "tools": [{"name",
-    // "parameters", "strict"}], "required": true (only calls) or, for these two, false (text, and calls that it may
-    // contain), "parallel": true (several) or false}.
+    // Calls of tools. `source`: {"format": "hermes", "llama3", or another name of call_forms.cc, "tools": [{"name",
+    // "parameters", "strict"}], "required": true (only calls) or false (text, and calls that it may contain),
+    // "parallel": true (several) or false}. With "answer": {"kind", "source"} of another format the text is calls or
+    // has that format.
     kToolCalls,
   };
   Kind kind = Kind::kText;
   std::string source{};
   // Not empty: any text comes first, up to and with the first occurrence of this one, such as the end of thoughts.
   std::string after{};
+  // Names of control tokens that the text may contain, each as its name: markers of calls and of thoughts.
+  std::vector<std::string> controls{};
 
   bool is_text() const { return kind == Kind::kText; }
   bool operator==(const OutputFormat&) const = default;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,27 +22,54 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kMostOutput = 64 << 10;
 constexpr std::chrono::milliseconds kGrace{1000};  // for a killed process to be gone
 
-// posix_spawn and not fork: safe in a program with threads, whatever they hold at this moment.
-int spawn(const std::vector<std::string>& command, int output, pid_t& child) {
-  const std::vector<char*> arguments = argument_pointers(command);
+// An open file without a name that holds the text; -1: errno says why.
+int file_of(const std::string& text) {
+  const int file = ::memfd_create("input", MFD_CLOEXEC);
+  size_t written = 0;
+  while (file >= 0 && written < text.size()) {
+    const ssize_t count = ::write(file, text.data() + written, text.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      ::close(file);
+      return -1;
+    }
+    written += static_cast<size_t>(count);
+  }
+  if (file >= 0) ::lseek(file, 0, SEEK_SET);
+  return file;
+}
+
+// posix_spawn and not fork: safe in a program with threads, whatever they hold at this moment. `input`: a descriptor;
+// -1: none.
+int spawn(const ChildRequest& request, int input, int output, pid_t& child) {
+  const std::vector<char*> arguments = argument_pointers(request.command);
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
   posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (input >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
+  } else {
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  }
   posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
+  sigset_t defaults;
+  sigemptyset(&defaults);
+  sigaddset(&defaults, SIGPIPE);
+  posix_spawnattr_setsigdefault(&attributes, &defaults);
   // A separate process group: a kill reaches what the child started, and Ctrl-C does not reach the child.
   posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  const int error = ::posix_spawn(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+  const auto start = request.searches_path ? ::posix_spawnp : ::posix_spawn;
+  const int error = start(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return error;
 }
 
 // Reads until the other end is closed. False when the deadline or the cancellation came first.
-bool collect(int descriptor, Clock::time_point deadline, const std::atomic<bool>* cancel, std::string& output) {
+bool collect(int descriptor, Clock::time_point deadline, const std::atomic<bool>* cancel, ChildResult& result) {
   constexpr int64_t kCancelStep = 50;  // ms
   std::array<char, 4096> buffer;
   while (cancel == nullptr || !*cancel) {
@@ -54,7 +82,9 @@ bool collect(int descriptor, Clock::time_point deadline, const std::atomic<bool>
     const ssize_t got = ::read(descriptor, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return true;
-    output.append(buffer.data(), std::min(static_cast<size_t>(got), kMostOutput - output.size()));
+    const size_t kept = std::min(static_cast<size_t>(got), kMostOutput - result.output.size());
+    result.output.append(buffer.data(), kept);
+    result.dropped += static_cast<size_t>(got) - kept;
   }
   return false;
 }
@@ -91,6 +121,10 @@ std::string describe_child_end(int status) {
 
 ChildResult run_child(const std::vector<std::string>& command, std::chrono::milliseconds limit,
                       const std::atomic<bool>* cancel) {
+  return run_child(ChildRequest{.command = command, .limit = limit, .cancel = cancel});
+}
+
+ChildResult run_child(const ChildRequest& request) {
   ChildResult result;
   std::array<int, 2> ends;
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
@@ -98,7 +132,9 @@ ChildResult run_child(const std::vector<std::string>& command, std::chrono::mill
     return result;
   }
   pid_t child = -1;
-  const int error = spawn(command, ends[1], child);
+  const int input = request.input ? file_of(*request.input) : -1;
+  const int error = request.input && input < 0 ? errno : spawn(request, input, ends[1], child);
+  if (input >= 0) ::close(input);
   ::close(ends[1]);
   if (error != 0) {
     ::close(ends[0]);
@@ -106,7 +142,7 @@ ChildResult run_child(const std::vector<std::string>& command, std::chrono::mill
     return result;
   }
   result.started = true;
-  result.timed_out = !collect(ends[0], Clock::now() + limit, cancel, result.output);
+  result.timed_out = !collect(ends[0], Clock::now() + request.limit, request.cancel, result);
   ::close(ends[0]);
   int status = 0;
   const bool ended = !result.timed_out && reap_child(child, Clock::now() + kGrace, status);

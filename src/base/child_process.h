@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,19 @@ struct ChildResult {
   bool succeeded = false;  // ended by itself with exit code 0
   std::string ending;      // "exit code 1", "signal 6 (Aborted)", or why it did not start
   std::string output;      // standard output and error, at most 64 KiB
+  size_t dropped = 0;      // bytes of the output after these
 };
+
+struct ChildRequest {
+  std::vector<std::string> command;    // the program and its arguments
+  std::optional<std::string> input{};  // standard input; nothing: it is empty
+  bool searches_path = false;          // a program without a slash is looked for in PATH
+  std::chrono::milliseconds limit{};
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+// As below, with these options. The child gets the default action of SIGPIPE.
+ChildResult run_child(const ChildRequest& request);
 
 // `command`: the program's path and its arguments. The environment is passed on; standard input is empty. Kills the
 // program when `cancel` (may be null) becomes true.

@@ -10,6 +10,7 @@
 #include "src/base/seconds_since.h"
 #include "src/engine/control_codes.h"
 #include "src/engine/sampling/scores.h"
+#include "src/engine/thought_watch.h"
 #include "src/text/grammar/matcher.h"
 #include "src/text/stop_matcher.h"
 #include "src/text/tokenizer.h"
@@ -57,7 +58,8 @@ class Request::Text {
         named_stops_(options.stop) {
     const std::vector<std::string> stops = with_control_codes(options.stop, tokenizer, origins_);
     for (const std::string& name : options.shown_controls) {
-      if (const int32_t token = tokenizer.find(name); token != text::kNoToken) shown_controls_.insert(token);
+      const int32_t token = tokenizer.find(name);  // others are shown as all text is
+      if (token != text::kNoToken && tokenizer.is_control(token)) shown_controls_.insert(token);
     }
     has_control_stops_ = stops.size() > options.stop.size();
     stops_.emplace(stops);
@@ -158,11 +160,13 @@ struct Request::State {
         options(chosen),
         on_text(std::move(listener)),
         sampler(options.sampler, engine.facts().vocabulary, &engine.tokenizer()),
-        output(engine.tokenizer(), options, on_text) {
+        output(engine.tokenizer(), options, on_text),
+        thoughts(options.thoughts, engine.tokenizer()) {
     check_prompt(text, engine.facts());
     result.prompt_tokens = std::ssize(text);
     if (options.min_tokens > 0) forbid_end();
     if (!options.format.is_text()) matcher = engine.tokenizer().grammars().matcher(options.format);
+    thoughts.begin(may_follow);
   }
 
   void forbid_end() {
@@ -171,7 +175,7 @@ struct Request::State {
     sampler.ban(std::move(ends));
   }
 
-  // Lets the sampler choose only tokens that the grammar allows next.
+  // Lets the sampler choose only tokens that may follow.
   void apply_grammar();
 
   void finish(StopReason reason) {
@@ -197,6 +201,11 @@ struct Request::State {
   bool finished = false, is_prompt_read = false;
   std::optional<text::grammar::Matcher> matcher;  // of a text that obeys a grammar
   bool is_grammar_applied = false;                // to the next token
+  ThoughtWatch thoughts;
+  const ThoughtWatch::MayFollow may_follow = [this](std::span<const int32_t> tokens) {
+    return !matcher || matcher->allowed(tokens) == tokens.size();
+  };
+  bool is_mask_of_thoughts = false;  // the sampler has one
   Clock::time_point start = Clock::now();
 };
 
@@ -204,13 +213,15 @@ template <class Sample>
 void Request::State::choose(Sample sample) {
   if (options.max_tokens >= 0 && chosen_tokens() >= options.max_tokens) return finish(StopReason::kMaxTokens);
   apply_grammar();
-  const int32_t token = sample();
+  const int32_t sampled = sample();
+  const int32_t token = thoughts.forced().value_or(sampled);
   if ((!options.ignore_end || matcher) && engine.tokenizer().is_end_of_generation(token))
     return finish(StopReason::kEndOfGeneration);
   sampler.accept(token);
   text.push_back(token);
   is_grammar_applied = false;
   if (matcher && !matcher->accept(token)) throw failed("token {} was chosen against the grammar", token);
+  thoughts.follow(token, may_follow);
   if (chosen_tokens() == options.min_tokens) sampler.ban({});
   const TokenScore* const score = options.sampler.top_logprobs >= 0 ? &sampler.last_score() : nullptr;
   if (!output.add(token, chosen_tokens() > options.min_tokens || options.min_tokens <= 0, score))
@@ -221,6 +232,13 @@ void Request::State::choose(Sample sample) {
 }
 
 void Request::State::apply_grammar() {
+  if (const std::optional<int32_t> forced = thoughts.forced()) {
+    std::vector<uint64_t> words((static_cast<size_t>(engine.facts().vocabulary) + 63) / 64);
+    words[static_cast<size_t>(*forced) / 64] |= uint64_t{1} << (*forced % 64);
+    is_mask_of_thoughts = true;
+    return sampler.allow(std::move(words));
+  }
+  if (std::exchange(is_mask_of_thoughts, false)) sampler.allow({});
   if (!matcher || std::exchange(is_grammar_applied, true)) return;
   const std::span<const uint64_t> mask = matcher->mask()->words();
   std::vector<uint64_t> words(mask.begin(), mask.end());
@@ -314,11 +332,14 @@ void Request::State::read_prompt() {
   for (const int32_t token : std::span(text).first(prompt_tokens)) sampler.accept(token);
 }
 
-bool Request::is_greedy() const { return !state_->matcher && state_->sampler.is_greedy(); }
+bool Request::is_greedy() const {
+  return !state_->matcher && !state_->thoughts.forced() && state_->sampler.is_greedy();
+}
 
 bool Request::is_constrained() const { return state_->matcher.has_value(); }
 
 size_t Request::allowed(std::span<const int32_t> tokens) const {
+  if (state_->thoughts.forced()) return 0;
   return state_->matcher ? state_->matcher->allowed(tokens) : tokens.size();
 }
 
@@ -328,8 +349,9 @@ std::vector<int32_t> Request::forced_tokens(size_t most) const {
   if (!s.matcher || s.finished || s.held < s.prompt_tokens) return {};
   const std::string forced = s.matcher->forced_text(kLongestText);
   if (forced.empty()) return {};
+  const bool has_controls = !s.options.format.controls.empty();
   std::vector<int32_t> tokens =
-      s.engine.tokenizer().encode(forced, {.add_special = false, .parse_special = false, .threads = 1});
+      s.engine.tokenizer().encode(forced, {.add_special = false, .parse_special = has_controls, .threads = 1});
   if (!tokens.empty()) tokens.pop_back();  // the last one may be longer than the forced text
   tokens.resize(std::min(s.matcher->allowed(tokens), most));
   return tokens;
@@ -337,7 +359,8 @@ std::vector<int32_t> Request::forced_tokens(size_t most) const {
 
 bool Request::goes_on() const {
   const State& s = *state_;
-  if (s.finished || s.matcher || s.held < s.prompt_tokens) return false;
+  constexpr int kQueued = 3;  // tokens that may be chosen before a step is planned without a queue
+  if (s.finished || s.matcher || s.held < s.prompt_tokens || s.thoughts.may_force_within(kQueued)) return false;
   const int64_t chosen = s.chosen_tokens() + 1;
   if (s.options.max_tokens >= 0 && chosen >= s.options.max_tokens) return false;
   return std::ssize(s.text) + 1 <= s.engine.facts().context;

@@ -86,8 +86,12 @@ std::string_view Tokenizer::piece(int32_t id) const {
 
 grammar::GrammarSet& Tokenizer::grammars() const {
   std::call_once(grammars_->made, [&] {
+    std::map<std::string, int32_t> controls;
+    for (int32_t id = 0; id < size(); ++id) {
+      if (is_control(id) && !is_end_of_generation(id)) controls.emplace(piece(id), id);
+    }
     grammars_->set = std::make_unique<grammar::GrammarSet>(
-        std::make_shared<const grammar::TokenTrie>(grammar::make_token_trie(*this)));
+        std::make_shared<const grammar::TokenTrie>(grammar::make_token_trie(*this)), std::move(controls));
   });
   return *grammars_->set;
 }

@@ -18,13 +18,19 @@ def spelled(data):
     return "".join(chr(byte) if byte in plain else chr(256 + others.index(byte)) for byte in data).encode()
 
 
-def write(path, texts, context=512):
-    """`texts`: bytes or str, no two of them equal, none of them "a". The generation ends after the last."""
-    texts = [text if isinstance(text, bytes) else text.encode() for text in texts]
-    letters = [bytes([byte]) for byte in b"bcdefghijklmnopqrstuvwxyz \n" if bytes([byte]) not in texts]
-    vocabulary = [s.encode() for s in SPECIAL] + [spelled(b) for b in [b"a", *texts, *letters]]
-    size, last = len(vocabulary), len(SPECIAL) + len(texts)
-    after = {token: token + 1 for token in range(3, last)} | {last: END}
+def write(path, texts, context=512, chains=(), chat=CHAT, alphabet=b"abcdefghijklmnopqrstuvwxyz \n"):
+    """`texts`: bytes or str, no two of them equal, none of them "a". The generation ends after the last. `chains`: pairs of a letter
+    and texts; a prompt that ends with the letter gets these. `alphabet`: bytes that prompts are made of."""
+    as_bytes = lambda texts: [text if isinstance(text, bytes) else text.encode() for text in texts]
+    chains = [as_bytes(["a", *texts]), *(as_bytes([letter, *more]) for letter, more in chains)]
+    said = [text for chain in chains for text in chain]
+    letters = [bytes([byte]) for byte in alphabet if bytes([byte]) not in said]
+    vocabulary = [s.encode() for s in SPECIAL] + [spelled(b) for b in [*said, *letters]]
+    size, after, token = len(vocabulary), {}, len(SPECIAL)
+    for chain in chains:
+        last = token + len(chain) - 1
+        after |= {one: one + 1 for one in range(token, last)} | {last: END}
+        token = last + 1
     rows = [[0.0] * size for _ in range(size)]
     for token, following in after.items():
         rows[following][token] = 10.0
@@ -41,7 +47,7 @@ def write(path, texts, context=512):
                      b"tokenizer.ggml.tokens": (ARRAY, (STRING, vocabulary)),
                      b"tokenizer.ggml.token_type": (ARRAY, (5, [3] * 3 + [1] * (size - 3))),
                      b"tokenizer.ggml.merges": (ARRAY, (STRING, [b"! !"])),
-                     b"tokenizer.ggml.eos_token_id": (U32, END), b"tokenizer.chat_template": (STRING, CHAT.encode())}
+                     b"tokenizer.ggml.eos_token_id": (U32, END), b"tokenizer.chat_template": (STRING, chat.encode())}
     flat = lambda values: struct.pack(f"<{len(values)}f", *values)
     matrix = lambda name, lines: Tensor(name.encode(), [len(lines[0]), len(lines)], 0, flat([x for line in lines for x in line]))
     zeros = lambda name, columns, count: matrix(name, [[0.0] * columns] * count)

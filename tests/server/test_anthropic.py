@@ -232,6 +232,20 @@ class Messages(TestCase):
                 self.assertTrue(headers["retry-after-ms"])
 
 
+class Models(TestCase):
+    config = {"models": Messages.config["models"]}
+
+    def test_lists(self):
+        version = {"anthropic-version": "2023-06-01"}
+        status, answer = self.server.get("/v1/models", **version)
+        self.assertEqual((status, answer["has_more"], answer["first_id"], answer["last_id"]), (200, False, "script", "opens"), answer)
+        row = {"type": "model", "id": "plain", "display_name": "plain", "created_at": "2023-11-14T22:13:20.000000Z"}
+        self.assertEqual(answer["data"][1], row)
+        self.assertEqual(self.server.get("/v1/models/plain", **version), (200, row))
+        self.assertEqual(self.server.get("/v1/models/nothing", **version)[0], 404)
+        self.assertEqual(self.server.get("/v1/models")[1]["object"], "list")
+
+
 @unittest.skipUnless(importlib.util.find_spec("anthropic"), "the package anthropic is not installed")
 class Client(TestCase):
     config = {"keys": "a-key-of-tests-1", "models": Messages.config["models"]}
@@ -270,6 +284,10 @@ class Client(TestCase):
             self.assertEqual(shown(message.to_dict())[:2], (["I look.", *CALLS], "tool_use"), turn)
             results = [{"type": "tool_result", "tool_use_id": block.id, "content": "sunny"} for block in message.content if block.type == "tool_use"]
             messages += [{"role": "assistant", "content": message.content}, {"role": "user", "content": results}]
+
+    def test_models(self):
+        self.assertEqual([model.id for model in self.client.models.list()], ["script", "plain", "opens"])
+        self.assertEqual(self.client.models.retrieve("plain").display_name, "plain")
 
     def test_errors(self):
         anthropic = self.anthropic

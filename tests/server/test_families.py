@@ -40,7 +40,6 @@ FAMILIES = {
     "harmony": ("<|channel|><|message|>to=functions.", '<|start|>assistant<|channel|>commentary to=functions.look <|constrain|>json<|message|>{"city": "Rome", "at": [1, 2]}'
                 "<|call|><|start|>assistant<|channel|>commentary to=functions.count<|message|>{}<|call|>", "<|channel|>analysis<|message|>hm<|end|>"),
 }
-WITHOUT_REQUIRED = {"qwen_coder", "glm", "minimax", "pythonic", "llama4", "lfm2", "gemma", "gemma4"}
 SEEDS = 25
 
 
@@ -79,11 +78,19 @@ class Families(TestCase):
 
     def test_required_calls(self):
         for model in FAMILIES:
-            status, answer = self.server.post("/v1/chat/completions", self.body(model, "calls 0 ", tool_choice="required"))
-            if model in WITHOUT_REQUIRED:
-                self.refused((status, answer), 400, "cannot be required", "unsupported_parameter", "tool_choice")
-            else:
-                self.assertEqual(status, 200, (model, answer))
+            for fields in ({"tool_choice": "required"}, {"tool_choice": {"type": "function", "function": {"name": "look"}}},
+                           {"tools": [{**t, "function": {**t["function"], "strict": True}} for t in TOOLS]}):
+                self.assertEqual(self.ask(model, "calls 0 ", **fields)[3], "tool_calls", (model, fields))
+
+    def test_schemas_that_a_form_cannot_obey(self):
+        """Alternatives of whole objects, where each parameter is in its own tags."""
+        either = [{"type": "function", "function": {"name": "f", "parameters": {"anyOf": [
+            {"type": "object", "properties": {"a": {}}, "required": ["a"]}, {"type": "object", "properties": {"b": {}}, "required": ["b"]}]}}}]
+        for model in ("glm", "pythonic", "gemma"):
+            self.refused(self.server.post("/v1/chat/completions", self.body(model, "x", tools=either, tool_choice="required")), 400, "the tool 'f'")
+            self.assertEqual(self.ask(model, "x", tools=either)[0], "so")
+            self.assertEqual(self.ask(model, "x", tools=either, parallel_tool_calls=False)[0], "so")
+        self.assertEqual(self.ask("hermes", "calls 0 ", tools=either, tool_choice="required")[3], "tool_calls")
 
     def test_ids_of_mistral(self):
         """Its templates refuse other ids than nine letters and digits."""

@@ -64,6 +64,18 @@ class Completion(TestCase):
                          len("def f(") + len("<|fim_middle|>") + 3)
         self.assertEqual(self.server.post("/api/show", {"model": "fill"})[1]["capabilities"], ["completion", "insert"])
 
+    def test_suffix_of_other_dialects(self):
+        status, answer = self.server.post("/v1/completions", {"model": "fill", "prompt": "def f(", "suffix": "): pass"})
+        self.assertEqual((status, answer["choices"][0]["text"]), (200, "a\n"), answer)
+        several = self.server.post("/v1/completions", {"model": "fill", "prompt": ["def f(", "x"], "suffix": "): pass"})[1]["choices"]
+        self.assertEqual([choice["text"] for choice in several], ["a\n", "other"])
+        lines = self.server.lines("/api/generate", {"model": "fill", "prompt": "def f(", "suffix": "): pass", "options": {"temperature": 0}})
+        self.assertEqual("".join(line["response"] for line in lines), "a\n")
+        for model, prompt, says in (("script", "hi", "no tokens for text between"), ("fill", [104, 105], "needs a prompt of text")):
+            self.refused(self.server.post("/v1/completions", {"model": model, "prompt": prompt, "suffix": "x"}), 400, says, param="suffix")
+        self.assertEqual(self.server.post("/api/generate", {"model": "script", "prompt": "hi", "suffix": "x"})[0], 400)
+        self.assertEqual(self.server.post("/v1/completions", {"model": "script", "prompt": "hi", "suffix": ""})[1]["choices"][0]["text"], TEXT)
+
     def test_errors(self):
         for fields, says in (({"prompt": None}, "prompt: is required"), ({"prompt": ""}, "prompt: is empty"), ({"prompt": []}, "prompt: is empty"), ({"prompt": 5}, "prompt"),
                              ({"prompt": ["a", "b"]}, "several prompts"), ({"prompt": [9999]}, "outside of the vocabulary"), ({"prompt": [[1]]}, "prompt: expected token ids"),

@@ -7,7 +7,7 @@ import unittest
 import server_support
 from server_support import TEXT, TestCase
 from test_anthropic import named_events
-from test_tools import ANSWERS, EXPECTED, SCRIPT
+from test_tools import ANSWERS, EXPECTED, HERMES, SCRIPT, cut_at_random
 from test_tools import TOOLS as CHAT_TOOLS
 
 TOOLS = [{"type": "function", **tool["function"]} for tool in CHAT_TOOLS]
@@ -173,8 +173,7 @@ class Responses(TestCase):
                              ({"instructions": 5}, "instructions"), ({"reasoning": 5}, "reasoning"), ({"tools": [{"name": "f"}]}, "tools[0].type: is required"),
                              ({"tools": [{"type": "function"}]}, "tools[0].name: is required"), ({"tools": TOOLS}, "no form of calls"),
                              ({"text": {"format": {"type": "xml"}}}, "text.format"), ({"text": {"format": {"type": "json_schema"}}}, "text.format.schema"),
-                             ({"text": {"format": {"type": "json_schema", "schema": {"not": {}}}}}, "not"), ({"input": "x" * 5000}, "more than the context"),
-                             ({"model": "script", "tools": TOOLS, "text": {"format": {"type": "json_object"}}}, "does not go with tools")):
+                             ({"text": {"format": {"type": "json_schema", "schema": {"not": {}}}}}, "not"), ({"input": "x" * 5000}, "more than the context")):
             with self.subTest(fields=fields):
                 self.refused(self.server.post("/v1/responses", self.request() | fields), 400, says)
         self.refused(self.server.post("/v1/responses", self.request("broken")), 500, "the script fails")
@@ -204,6 +203,56 @@ class Responses(TestCase):
         with self.assertRaises(openai.BadRequestError) as caught:
             client.responses.create(model="plain", input="hi", previous_response_id="resp_1")
         self.assertEqual(caught.exception.param, "previous_response_id")
+
+
+PATCH = "*** Begin\n+\"x\"\n*** End"
+CUSTOM = [{"type": "custom", "name": "patch", "description": "Edits", "format": {"type": "grammar", "syntax": "lark", "definition": 'start: "x"'}},
+          {"type": "custom", "name": "say"}, {"type": "web_search"}]
+
+
+class CustomTools(TestCase):
+    """Tools whose input is a text: a function with one parameter for the model, and a text again for the client."""
+    config = {"models": {"script": {"model": {"template": HERMES}, "answers": [
+        {"if": "result of it", "tokens": ["done"]},
+        {"if": "grammar (lark)", "tokens": cut_at_random('<tool_call>{"name": "patch", "arguments": ' + json.dumps({"input": PATCH}) + "}</tool_call>", 3)},
+        {"tokens": ["the description is missing"]}]}}}
+
+    def request(self, **fields):
+        return {"model": "script", "input": [{"role": "user", "content": "go"}], "tools": CUSTOM, **fields}
+
+    def test_calls(self):
+        status, answer = self.server.post("/v1/responses", self.request())
+        self.assertEqual(status, 200, answer)
+        [item] = answer["output"]
+        self.assertEqual({name: item[name] for name in ("type", "name", "input", "status")},
+                         {"type": "custom_tool_call", "name": "patch", "input": PATCH, "status": "completed"})
+        self.assertTrue(item["id"].startswith("ctc_") and item["call_id"].startswith("call_"), item)
+        self.assertNotIn("arguments", item)
+        history = [{"role": "user", "content": "go"}, item, {"type": "custom_tool_call_output", "call_id": item["call_id"], "output": "result of it"}]
+        self.assertEqual(self.server.post("/v1/responses", self.request(input=history))[1]["output"][0]["content"][0]["text"], "done")
+
+    def test_streams(self):
+        status, _, content = self.server.ask("POST", "/v1/responses", self.request(stream=True))
+        events = named_events(content)
+        self.assertEqual([event["type"].removeprefix("response.") for event in events],
+                         ["created", "in_progress", "output_item.added", "custom_tool_call_input.delta", "custom_tool_call_input.done", "output_item.done",
+                          "completed"])
+        self.assertEqual((events[2]["item"]["input"], events[3]["delta"], events[4]["input"], events[5]["item"]["input"]), ("", PATCH, PATCH, PATCH))
+        self.assertEqual(events[-1]["response"]["output"], [events[5]["item"]])
+
+    def test_choices(self):
+        for choice in ("required", {"type": "custom", "name": "patch"}):
+            self.assertEqual(self.server.post("/v1/responses", self.request(tool_choice=choice))[1]["output"][0]["type"], "custom_tool_call")
+        self.refused(self.server.post("/v1/responses", self.request(tool_choice={"type": "custom", "name": "x"})), 400, "'x' is not one of the tools")
+        self.refused(self.server.post("/v1/responses", self.request(tools=[{"type": "custom"}])), 400, "tools[0].name")
+
+    @unittest.skipUnless(importlib.util.find_spec("openai"), "the package openai is not installed")
+    def test_by_the_client_library(self):
+        import openai
+        client = openai.OpenAI(base_url=f"http://127.0.0.1:{self.server.port}/v1", api_key="none", max_retries=0, timeout=30)
+        with client.responses.stream(model="script", input="go", tools=CUSTOM) as stream:
+            self.assertIn("response.custom_tool_call_input.done", [event.type for event in stream])
+            self.assertEqual(stream.get_final_response().output[0].input, PATCH)
 
 
 if __name__ == "__main__":

@@ -163,7 +163,6 @@ class Tools(TestCase):
                                 ({"tools": [], "tool_choice": "required"}, "needs tools"),
                                 ({"tools": [bad], "tool_choice": "required"}, "the tool 'f': JSON schema, #/properties/a/not"),
                                 ({"parallel_tool_calls": "x"}, "parallel_tool_calls"),
-                                ({"response_format": {"type": "json_object"}}, "does not go with tools"),
                                 ({"model": "plain"}, "no form of calls")):
             with self.subTest(fields=fields):
                 body = {"model": "script", "messages": [{"role": "user", "content": "x"}], "tools": TOOLS, **fields}
@@ -182,6 +181,44 @@ class Tools(TestCase):
             self.assertEqual(status, 200, (arguments, answer))
             status, prompt = self.server.post("/apply-template", {"model": "script", "messages": messages})
             self.assertEqual(status, 200, prompt)
+
+    def test_a_form_of_the_answer_besides_calls(self):
+        schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object", "properties": {"a": {"type": "integer"}}}}}
+        for fields in ({"response_format": {"type": "json_object"}}, {"response_format": schema}, {"guided_regex": "a+"}):
+            self.assertEqual(whole(self.ask("only 0 ", **fields))[3], "tool_calls")
+            self.assertEqual(whole(self.ask("only 0 ", tool_choice="required", **fields))[3], "tool_calls")
+        bad = [tool("f", a={"not": {}})]
+        self.refused(self.server.chat("x", tools=bad, response_format=schema), 400, "the tool 'f'")
+
+    def test_the_old_form(self):
+        """functions and function_call, which tools replaced."""
+        functions = [tool["function"] for tool in TOOLS]
+        fields = {"tools": None, "functions": functions}
+        call = {"name": "count", "arguments": '{"n": 3}'}
+        for choice in ({}, {"function_call": "auto"}, {"function_call": {"name": "count"}}):
+            [answer] = self.ask("only 0 ", **fields, **choice)["choices"]
+            self.assertEqual((answer["message"]["function_call"], answer["message"]["content"], answer["finish_reason"]), (call, None, "function_call"))
+            self.assertNotIn("tool_calls", answer["message"])
+        self.assertEqual(self.ask("only 0 ", **fields, function_call="none")["choices"][0]["message"]["content"], ANSWERS["only"])
+        body = {"model": "script", "messages": [{"role": "user", "content": "calls 3 "}], **fields, "stream": True}
+        choices = [event["choices"][0] for event in self.server.events("/v1/chat/completions", body) if event != "[DONE]"]
+        pieces = [choice["delta"]["function_call"] for choice in choices if "function_call" in choice["delta"]]
+        self.assertEqual((pieces[0], "".join(piece["arguments"] for piece in pieces)), ({"name": "look", "arguments": ""}, EXPECTED[0][1]))
+        self.assertEqual(choices[-1]["finish_reason"], "function_call")
+        messages = [{"role": "user", "content": "x"}, {"role": "assistant", "content": None, "function_call": call},
+                    {"role": "function", "name": "count", "content": "5"}]
+        prompt = self.server.post("/apply-template", {"model": "script", "messages": messages})[1]["prompt"]
+        self.assertIn('<tool_call>count {"n": 3}</tool_call>', prompt)
+        for bad, says in (({"tools": TOOLS}, "does not go with"), ({"function_call": {"name": "x"}}, "'x' is not one"), ({"functions": [{}]}, "functions[0].name"),
+                          ({"function_call": "maybe"}, "function_call")):
+            self.refused(self.server.chat("x", **{**fields, **bad}), 400, says)
+
+    def test_tokens_of_a_conversation(self):
+        body = {"model": "script", "messages": [{"role": "user", "content": "only 0 "}]}
+        for fields in ({}, {"tools": TOOLS}):
+            count = self.server.post("/v1/chat/completions/input_tokens", {**body, **fields})
+            used = self.server.post("/v1/chat/completions", {**body, **fields})[1]["usage"]["prompt_tokens"]
+            self.assertEqual(count, (200, {"object": "response.input_tokens", "input_tokens": used}))
 
     def test_calls_by_the_client_library(self):
         try:

@@ -19,6 +19,14 @@ class Drafter;  // src/engine/speculation.h
 #pragma GCC visibility push(default)
 namespace gabbro {
 
+// Thoughts at the begin of a text are closed when they have taken this many tokens.
+struct ThoughtLimit {
+  int tokens = -1;              // -1: no limit
+  std::string open{}, close{};  // text around thoughts
+  std::string closing{};        // text that closes them; `close` is in it
+  bool is_open = false;         // the prompt has opened them
+};
+
 struct GenerateOptions {
   int max_tokens = -1;              // -1: until the model stops or the context is full
   int min_tokens = 0;               // before these neither end-of-generation tokens nor stop texts end it
@@ -26,7 +34,8 @@ struct GenerateOptions {
   SamplerOptions sampler{};
   std::vector<std::string> shown_controls{};  // names of control tokens that the text spells out; others are left out
   OutputFormat format{};                      // the text obeys it, and ends once nothing can follow
-  bool ignore_end = false;                    // for benchmarks: end-of-generation tokens do not stop
+  ThoughtLimit thoughts{};
+  bool ignore_end = false;             // for benchmarks: end-of-generation tokens do not stop
   bool scores_prompt = false;          // with sampler.top_logprobs; computes the whole prompt, without what is cached
   std::shared_ptr<Drafter> drafter{};  // null: one token a pass
 };

@@ -57,9 +57,27 @@ Json read_nested_function(Fields& tool) {
   return read_function(*function, kOpenAiForm);
 }
 
-Json read_flat_function(Fields& tool) {
-  if (tool.required_text("type") != "function") return nullptr;
-  return read_function(tool, kOpenAiForm);
+// A tool whose input is a text, as a function: the model is told of a grammar, but is free.
+Json read_custom_tool(Fields& tool) {
+  Json function = read_function(tool, kOpenAiForm);
+  if (auto format = tool.object("format"); format && format->text("type").value_or("text") == "grammar") {
+    const std::string syntax = format->required_text("syntax"), definition = format->required_text("definition");
+    const std::string before = function.value("description", "");
+    function["description"] = fmt::format("{}{}The input obeys this grammar ({}):\n{}", before,
+                                          before.empty() ? "" : "\n", syntax, definition);
+  }
+  function["parameters"] = {
+      {"type", "object"}, {"properties", {{"input", {{"type", "string"}}}}}, {"required", Json::array({"input"})}};
+  return function;
+}
+
+Json read_flat_function(Fields& tool, std::set<std::string>& custom) {
+  const std::string type = tool.required_text("type");
+  if (type == "function") return read_function(tool, kOpenAiForm);
+  if (type != "custom") return nullptr;
+  Json function = read_custom_tool(tool);
+  custom.insert(function["name"].get<std::string>());
+  return function;
 }
 
 // Tools of the server have a type with a date.
@@ -126,14 +144,42 @@ AskedTools read_openai_fields(Fields& fields, Json functions) {
   return asked;
 }
 
+// The old form: functions[], function_call; one call at most.
+AskedTools read_old_functions(Fields& fields, const Json& given) {
+  AskedTools asked{.may_call_several = false, .is_old_form = true};
+  for (size_t i = 0; i < given.size(); ++i) {
+    Fields function(given[i], fmt::format("functions[{}]", i));
+    asked.functions.push_back(read_function(function, kOpenAiForm));
+  }
+  const Json* const choice = fields.find("function_call");
+  if (choice == nullptr || *choice == "auto") return asked;
+  if (*choice == "none") {
+    asked.choice = ToolChoice::kNone;
+    return asked;
+  }
+  std::optional<Fields> named = fields.object("function_call");
+  keep_named(fields, {named->required_text("name")}, asked.functions);
+  asked.choice = ToolChoice::kRequired;
+  return asked;
+}
+
 }  // namespace
 
 AskedTools read_openai_tools(Fields& fields) {
+  if (const Json* const old = fields.array("functions", kMostTools); old != nullptr && !old->empty()) {
+    if (const Json* const tools = fields.find("tools"); tools != nullptr && !tools->empty())
+      fields.refuse("functions", "does not go with \"tools\", which replaces it");
+    return read_old_functions(fields, *old);
+  }
   return read_openai_fields(fields, read_functions(fields, read_nested_function));
 }
 
 AskedTools read_responses_tools(Fields& fields) {
-  return read_openai_fields(fields, read_functions(fields, read_flat_function));
+  std::set<std::string> custom;
+  AskedTools asked = read_openai_fields(
+      fields, read_functions(fields, [&](Fields& tool) { return read_flat_function(tool, custom); }));
+  asked.custom = std::move(custom);
+  return asked;
 }
 
 AskedTools read_ollama_tools(Fields& fields) { return {.functions = read_functions(fields, read_nested_function)}; }

@@ -11,8 +11,12 @@ std::string json_text(std::string_view text) {
   return Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void add_calls(Json& message, const Choice& choice) {
+void add_calls(Json& message, const Choice& choice, bool is_old_form) {
   if (choice.text.empty()) message["content"] = nullptr;
+  if (is_old_form) {
+    message["function_call"] = {{"name", choice.calls[0].name}, {"arguments", choice.calls[0].arguments}};
+    return;
+  }
   for (const ToolCall& call : choice.calls) {
     message["tool_calls"].push_back(
         {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
@@ -52,6 +56,11 @@ class OpenAiWriter final : public AnswerWriter {
   std::string call(size_t choice, size_t index, const ToolCall& call, std::string_view arguments) override {
     const std::string head = arguments.empty() ? fmt::format(R"("id":{},"type":"function",)", json_text(call.id)) : "";
     const std::string name = arguments.empty() ? fmt::format(R"("name":{},)", json_text(call.name)) : "";
+    if (form_.has_function_call) {
+      const std::string delta =
+          fmt::format(R"("delta":{{"function_call":{{{}"arguments":{}}}}})", name, json_text(arguments));
+      return chunk(choice, delta, "null", "null");
+    }
     return chunk(choice,
                  fmt::format(R"("delta":{{"tool_calls":[{{"index":{},{}"function":{{{}"arguments":{}}}}}]}})", index,
                              head, name, json_text(arguments)),
@@ -59,7 +68,7 @@ class OpenAiWriter final : public AnswerWriter {
   }
 
   std::string finished(size_t choice, const Choice& result, std::span<const TokenScore> scores) override {
-    return chunk(choice, form_.is_chat ? R"("delta":{})" : R"("text":"")", json_text(result.finish_reason()),
+    return chunk(choice, form_.is_chat ? R"("delta":{})" : R"("text":"")", json_text(reason_of(result)),
                  streamed_scores(choice, scores));
   }
 
@@ -88,13 +97,13 @@ class OpenAiWriter final : public AnswerWriter {
       if (form_.is_chat) {
         Json message = {{"role", "assistant"}, {"content", choices[i].text}, {"refusal", nullptr}};
         if (!choices[i].thought.empty()) message["reasoning_content"] = choices[i].thought;
-        if (!choices[i].calls.empty()) add_calls(message, choices[i]);
+        if (!choices[i].calls.empty()) add_calls(message, choices[i], form_.has_function_call);
         row["message"] = std::move(message);
       } else {
         row["text"] = (i < form_.echos.size() ? form_.echos[i] : "") + choices[i].text;
       }
       row["logprobs"] = whole_scores(i, choices[i].result);
-      row["finish_reason"] = choices[i].finish_reason();
+      row["finish_reason"] = reason_of(choices[i]);
       rows.push_back(std::move(row));
     }
     return {{"id", form_.id},
@@ -108,6 +117,11 @@ class OpenAiWriter final : public AnswerWriter {
   }
 
  private:
+  std::string reason_of(const Choice& choice) const {
+    const std::string reason = choice.finish_reason();
+    return form_.has_function_call && reason == "tool_calls" ? "function_call" : reason;
+  }
+
   std::string chunk(size_t choice, const std::string& delta, const std::string& reason,
                     const std::string& scores) const {
     return sse_event(fmt::format(R"({}{{"index":{},{},"logprobs":{},"finish_reason":{}}}]{}}})", prefix_, choice, delta,

@@ -14,6 +14,7 @@ struct OpenAiForm {
   std::vector<std::string> echos;                   // by choice: texts before the answers; empty: none
   const text::Tokenizer* scored_by = nullptr;       // of tokens with scores; null: the answer has no scores
   std::vector<std::vector<int32_t>> echo_tokens{};  // by choice: of the echos, where the answer has scores
+  bool has_function_call = false;                   // the old form of a call, "function_call"
 };
 
 std::unique_ptr<AnswerWriter> make_openai_writer(OpenAiForm form, size_t choices);

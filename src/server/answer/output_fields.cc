@@ -151,6 +151,16 @@ ThoughtReading apply_output_format(OutputFormat format, const ChatPromptTokens& 
     const size_t end = tag.find('>');  // "<|channel>thought" is a token and a word
     options.shown_controls.emplace_back(tag.substr(0, end == tag.npos ? end : end + 1));
   }
+  options.thoughts = {.tokens = prompt.thought_budget,
+                      .open = form.is_harmony ? "<|channel|>analysis<|message|>" : std::string(form.open),
+                      .close = form.is_harmony ? "<|end|>" : std::string(form.close),
+                      .closing = closing_of(form),
+                      .is_open = prompt.thoughts_open};
+  // Thoughts and calls are between control tokens; an answer with another form has no calls.
+  if (!options.format.is_text()) {
+    options.format.controls = options.shown_controls;
+    if (form.is_harmony) options.format.controls = text::tool_call_controls(text::ToolCallFormat::kHarmony);
+  }
   if (form.is_harmony) {
     // The form begins with the answer's channel.
     if (!options.format.is_text() && options.format.kind != Kind::kToolCalls)

@@ -8,11 +8,13 @@
 #include "src/engine/model_text.h"
 #include "src/text/chat/chat_prompt.h"
 #include "src/text/chat/tool_calls.h"
+#include "src/text/special/fill_in.h"
 #include "src/text/tokenizer.h"
 
 namespace gabbro::server {
 namespace {
 
+constexpr int64_t kMostThoughts = 1 << 24;
 constexpr size_t kMostMessages = 10'000, kMostParts = 1'000, kMostVariables = 64;
 
 Json read_message(const Json& given, const std::string& path) {
@@ -37,6 +39,11 @@ Json read_message(const Json& given, const std::string& path) {
     fields.refuse("content", fmt::format("expected a string or an array, got {}", kind_of(*content)));
   }
   if (calls != nullptr && !calls->empty()) message["tool_calls"] = *calls;
+  if (auto call = fields.object("function_call")) {  // the old form
+    const std::string name = call->required_text("name"), arguments = call->text("arguments").value_or("");
+    message["tool_calls"].push_back(
+        {{"id", "call_" + name}, {"type", "function"}, {"function", {{"name", name}, {"arguments", arguments}}}});
+  }
   if (const Json* const images = fields.array("images", kMostParts); images != nullptr && !images->empty())
     throw unsupported(fields.path_of("images"), "images are not supported");
   for (const char* const name : {"name", "tool_call_id", "tool_name", "refusal"}) {
@@ -76,6 +83,18 @@ std::string short_id(const std::string& id) {
   std::string made;
   for (size_t i = 0; i < kLength; ++i, hash /= kDigits.size()) made += kDigits[hash % kDigits.size()];
   return made;
+}
+
+// The limit of thoughts in tokens; -1: none. An effort is one for templates that do not read it.
+int thought_budget(const Json& variables, const text::ChatTemplate& used) {
+  if (const auto given = variables.find("thinking_budget"); given != variables.end()) return given->get<int>();
+  const auto effort = variables.find("reasoning_effort");
+  if (effort == variables.end() || used.source().find("reasoning_effort") != std::string::npos) return -1;
+  constexpr std::pair<std::string_view, int> kEfforts[] = {{"minimal", 512}, {"low", 2048}, {"medium", 8192}};
+  for (const auto& [name, tokens] : kEfforts) {
+    if (*effort == name) return tokens;
+  }
+  return -1;
 }
 
 void shorten_ids(Json& messages) {
@@ -151,6 +170,9 @@ Json read_template_variables(Fields& fields) {
       fields.refuse("think", fmt::format("expected true, false or a level, got {}", kind_of(*think)));
     }
   }
+  for (const char* const name : {"thinking_budget", "thinking_budget_tokens"}) {
+    if (const auto budget = fields.integer(name, 0, kMostThoughts)) variables["thinking_budget"] = *budget;
+  }
   const Json* const given = fields.find("chat_template_kwargs");
   if (given == nullptr) return variables;
   if (!given->is_object())
@@ -160,6 +182,10 @@ Json read_template_variables(Fields& fields) {
     if (value.is_structured())
       fields.refuse("chat_template_kwargs." + name, "expected a string, a number or a boolean");
     variables[name] = value;
+  }
+  if (const auto budget = variables.find("thinking_budget"); budget != variables.end()) {
+    if (!budget->is_number_integer() || *budget < -1 || *budget > kMostThoughts)
+      fields.refuse("chat_template_kwargs.thinking_budget", "expected a number of tokens");
   }
   return variables;
 }
@@ -191,7 +217,15 @@ ChatPromptTokens render_chat(const LoadedModel& model, const Json& messages, con
   return {.tokens = encode_prompt(tokenizer, prompt.text),
           .text = prompt.text.bytes(),
           .thoughts_open = prefill.empty() && ends_with_open_thought(prompt.text.bytes(), thoughts),
-          .thoughts = thoughts};
+          .thoughts = thoughts,
+          .thought_budget = thought_budget(variables, *used)};
+}
+
+std::vector<int32_t> fill_in_prompt(const text::Tokenizer& tokenizer, const std::string& before,
+                                    const std::string& after, const std::string& field) {
+  if (!text::fill_in_tokens(tokenizer).are_known())
+    throw unsupported(field, "the model has no tokens for text between two texts");
+  return text::fill_in_prompt(tokenizer, {.before = before, .after = after, .files = {}});
 }
 
 void check_length(size_t prompt_tokens, int64_t context) {

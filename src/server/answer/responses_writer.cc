@@ -48,10 +48,11 @@ class ResponsesWriter final : public AnswerWriter {
     if (arguments.empty()) {
       std::string out = close(kCompleted);
       call_ = {.id = call.id, .name = call.name};
-      item_id_ = random_id("fc_");
+      item_id_ = random_id(is_custom(call) ? "ctc_" : "fc_");
       return out + open(BlockKind::kCall, call_item(call_, kInProgress));
     }
     call_.arguments += arguments;
+    if (is_custom(call)) return {};  // its input comes whole
     Json members = place();
     members["delta"] = arguments;
     return event("response.function_call_arguments.delta", std::move(members));
@@ -84,7 +85,10 @@ class ResponsesWriter final : public AnswerWriter {
     for (const Block& block : blocks) {
       const bool is_last = &block == &blocks.back();
       const char* const status = is_last && is_cut(choice) ? kIncomplete : kCompleted;
-      item_id_ = random_id(block.kind == BlockKind::kCall ? "fc_" : block.kind == BlockKind::kText ? "msg_" : "rs_");
+      const char* const call_prefix = block.call != nullptr && is_custom(*block.call) ? "ctc_" : "fc_";
+      item_id_ = random_id(block.kind == BlockKind::kCall   ? call_prefix
+                           : block.kind == BlockKind::kText ? "msg_"
+                                                            : "rs_");
       output.push_back(block.kind == BlockKind::kCall ? call_item(*block.call, status)
                                                       : item_of(block.kind, block.text, status));
     }
@@ -145,7 +149,21 @@ class ResponsesWriter final : public AnswerWriter {
     return item;
   }
 
+  bool is_custom(const ToolCall& call) const { return form_.custom_tools.contains(call.name); }
+
+  // The text of a custom tool's call; arguments of another form are passed unchanged.
+  static std::string input_of(const ToolCall& call) {
+    const Json arguments = Json::parse(call.arguments, nullptr, false);
+    if (!arguments.is_object() || !arguments.contains("input") || !arguments["input"].is_string())
+      return call.arguments;
+    return arguments["input"].get<std::string>();
+  }
+
   Json call_item(const ToolCall& call, const char* status) const {
+    if (is_custom(call)) {
+      return {{"id", item_id_},    {"type", "custom_tool_call"}, {"call_id", call.id},
+              {"name", call.name}, {"input", input_of(call)},    {"status", status}};
+    }
     return {{"id", item_id_},    {"type", "function_call"},     {"call_id", call.id},
             {"name", call.name}, {"arguments", call.arguments}, {"status", status}};
   }
@@ -170,6 +188,12 @@ class ResponsesWriter final : public AnswerWriter {
 
   std::string end_call() {
     Json members = place();
+    if (is_custom(call_)) {
+      Json delta = members;
+      delta["delta"] = members["input"] = input_of(call_);
+      std::string out = event("response.custom_tool_call_input.delta", std::move(delta));
+      return out += event("response.custom_tool_call_input.done", std::move(members));
+    }
     members["name"] = call_.name;
     members["arguments"] = call_.arguments;
     return event("response.function_call_arguments.done", std::move(members));

@@ -215,9 +215,6 @@ GenerateOptions read_ollama_options(std::optional<Fields> options, const LoadedM
 }
 
 void refuse_unsupported(Fields& fields) {
-  const Json* const functions = fields.find("functions");
-  if (functions != nullptr && !functions->empty())
-    throw unsupported("functions", "the old form of \"tools\" is not supported");
   if (const Json* const modalities = fields.find("modalities");
       modalities != nullptr && *modalities != Json::array({"text"}))
     throw unsupported("modalities", "only [\"text\"] is supported");

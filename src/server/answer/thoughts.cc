@@ -28,6 +28,12 @@ size_t begun_tag(std::string_view text, std::string_view tag) {
 
 }  // namespace
 
+std::string closing_of(const ThoughtForm& form) {
+  if (form.is_harmony) return "<|end|><|start|>assistant<|channel|>final<|message|>";
+  const std::string close(form.close);
+  return form.close.starts_with("</") ? "\n" + close + "\n\n" : close;
+}
+
 ThoughtForm thought_form(std::string_view source) {
   const auto has = [&](std::string_view text) { return source.find(text) != source.npos; };
   if (has("<|channel|>") && has("<|message|>")) return {.is_harmony = true};

@@ -19,6 +19,9 @@ struct ThoughtForm {
   bool is_harmony = false;  // in the channels of gpt-oss
 };
 
+// The text with which a model closes its thoughts and begins the answer.
+std::string closing_of(const ThoughtForm& form);
+
 // The form that a chat template teaches; "<think>" where it shows none.
 ThoughtForm thought_form(std::string_view template_source);
 

@@ -22,11 +22,18 @@ struct RequestTools {
   Json shown{};            // to the template; null: none
   OutputFormat grammar{};  // of answers; kText: free
   CallReading reading{};
+  Json description{};              // of the grammar of calls: OutputFormat::source
+  std::set<std::string> custom{};  // names of tools whose input is a text
+  bool is_old_form = false;        // as AskedTools has it
 };
 
 // Compiles the grammar: for calls that are required, and for tools that are "strict" or must be called one at a time.
 // Throws ApiError 400 that names the field, also for a model whose template does not teach a form of calls that is
 // known.
 RequestTools prepare_tools(AskedTools asked, const LoadedModel& model);
+
+// The form of an answer that has `format`, or calls tools where there are some: only calls where they are required.
+// Throws ApiError 400 that names "tools".
+OutputFormat answer_format(OutputFormat format, const RequestTools& tools, const LoadedModel& model);
 
 }  // namespace gabbro::server

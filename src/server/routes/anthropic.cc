@@ -47,12 +47,7 @@ void answer_messages(Service& service, const std::shared_ptr<Exchange>& exchange
                        options.max_tokens = static_cast<int>(*most);
                        check_min_tokens(fields, options);
                        AnthropicPrompt prompt = read_anthropic_prompt(fields, model);
-                       OutputFormat format = read_anthropic_format(fields, model);
-                       if (!prompt.tools.shown.is_null()) {
-                         if (!format.is_text())
-                           throw unsupported("output_config.format", "does not go with tools that may be called");
-                         format = std::move(prompt.tools.grammar);
-                       }
+                       OutputFormat format = answer_format(read_anthropic_format(fields, model), prompt.tools, model);
                        ignore_without_effect(fields);
                        service.note_unknown(fields);
                        check_length(prompt.tokens.tokens.size(), facts.context);

@@ -72,11 +72,8 @@ void start_ollama(Service& service, const std::shared_ptr<Exchange>& exchange, M
   int64_t limit = 0;
   GenerateOptions options = read_ollama_options(fields.object("options"), (*lease)->model(), limit);
   options.sampler.top_logprobs = request.top_logprobs;
-  OutputFormat format = read_ollama_format(fields, (*lease)->model());
-  if (!tools.shown.is_null()) {
-    if (!format.is_text()) throw unsupported("format", "does not go with tools that may be called");
-    format = std::move(tools.grammar);
-  }
+  const LoadedModel& model = (*lease)->model();
+  OutputFormat format = answer_format(read_ollama_format(fields, model), tools, model);
   service.note_unknown(fields);
   const int64_t context = (*lease)->generator().facts().context;
   limit = limit > 0 ? std::min(limit, context) : context;
@@ -123,11 +120,15 @@ ChatPromptTokens generate_prompt(const LoadedModel& model, Fields& fields) {
   const std::string system = fields.text("system").value_or("");
   if (const auto given = fields.text("template"); given && !given->empty())
     throw unsupported("template", "templates of requests are not supported");
-  if (const auto suffix = fields.text("suffix"); suffix && !suffix->empty())
-    throw unsupported("suffix", "text that follows the answer is not supported");
   const text::Tokenizer& tokenizer = model.generator->tokenizer();
   ChatPromptTokens result;
   const Json variables = read_template_variables(fields);
+  const auto suffix = fields.text("suffix");
+  if (suffix && !suffix->empty()) {
+    result.tokens = fill_in_prompt(tokenizer, prompt, *suffix, "suffix");
+    fields.ignore({"raw", "context"});
+    return result;
+  }
   const bool is_raw = fields.boolean_or("raw", false) || model.generator->chat_template() == nullptr;
   const Json* const context = fields.array("context", static_cast<size_t>(kMostTokens));
   if (is_raw) {

@@ -1,6 +1,8 @@
 // POST /v1/completions
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/server/answer/output_fields.h"
 #include "src/server/http/url.h"
 #include "src/server/routes/openai_common.h"
@@ -17,7 +19,9 @@ struct TextPrompt {
   std::string text;  // for echo
 };
 
-TextPrompt prompt_of_text(const text::Tokenizer& tokenizer, const std::string& text) {
+// `suffix`: text that follows the answer.
+TextPrompt prompt_of_text(const text::Tokenizer& tokenizer, const std::string& text, const std::string& suffix) {
+  if (!suffix.empty()) return {.tokens = fill_in_prompt(tokenizer, text, suffix, "suffix"), .text = text};
   TextPrompt prompt{.tokens = tokenizer.encode(text, {.add_special = true, .parse_special = true}), .text = text};
   while (!prompt.tokens.empty() && prompt.tokens.size() > 1 && prompt.tokens.back() == tokenizer.eos() &&
          tokenizer.adds_eos())
@@ -39,7 +43,11 @@ std::vector<TextPrompt> read_prompts(Fields& fields, const LoadedModel& model) {
   const int64_t vocabulary = tokenizer.size();
   const Json* const given = fields.find("prompt");
   if (given == nullptr) throw ApiError(400, "prompt: is required", "missing_required_parameter", "prompt");
-  if (given->is_string()) return {prompt_of_text(tokenizer, given->get<std::string>())};
+  const std::string suffix = fields.text("suffix").value_or("");
+  const auto is_text = [](const Json& one) { return one.is_string(); };
+  if (!suffix.empty() && !is_text(*given) && !std::ranges::all_of(*given, is_text))
+    fields.refuse("suffix", "needs a prompt of text");
+  if (given->is_string()) return {prompt_of_text(tokenizer, given->get<std::string>(), suffix)};
   if (!given->is_array())
     fields.refuse("prompt", fmt::format("expected a string or an array, got {}", kind_of(*given)));
   if (given->empty()) fields.refuse("prompt", "is empty");
@@ -49,7 +57,7 @@ std::vector<TextPrompt> read_prompts(Fields& fields, const LoadedModel& model) {
   for (const Json& one : *given) {
     if (!one.is_string() && !one.is_array())
       fields.refuse("prompt", fmt::format("expected strings or arrays of token ids, got {}", kind_of(one)));
-    prompts.push_back(one.is_string() ? prompt_of_text(tokenizer, one.get<std::string>())
+    prompts.push_back(one.is_string() ? prompt_of_text(tokenizer, one.get<std::string>(), suffix)
                                       : prompt_of_ids(tokenizer, one, vocabulary));
   }
   return prompts;
@@ -59,8 +67,6 @@ void refuse_of_completions(Fields& fields, const OpenAiRequest& request) {
   const bool has_scores = fields.integer("logprobs", 0, kMostCompletionLogprobs).has_value();
   if (has_scores && request.streams && fields.boolean_or("echo", false))
     throw unsupported("stream", "scores of an echo are not streamed");
-  if (const auto suffix = fields.text("suffix"); suffix && !suffix->empty())
-    throw unsupported("suffix", "text that follows the answer is not supported");
   if (const auto best = fields.integer("best_of", 0, 20); best && *best > 1) {
     if (*best != request.choices) throw unsupported("best_of", "has to be n");
   }

@@ -23,7 +23,25 @@ Json model_row(const ModelEntry& entry, const std::vector<ModelRegistry::Status>
   return row;
 }
 
+bool is_anthropic(const Exchange& exchange) { return exchange.request().header("anthropic-version") != nullptr; }
+
+Json anthropic_row(const ModelEntry& entry) {
+  return {{"type", "model"},
+          {"id", entry.id},
+          {"display_name", entry.id},
+          {"created_at", rfc3339(std::chrono::system_clock::from_time_t(entry.modified))}};
+}
+
+// All models on one page.
+Json anthropic_list(const std::vector<ModelEntry>& entries) {
+  Json rows = Json::array();
+  for (const ModelEntry& entry : entries) rows.push_back(anthropic_row(entry));
+  const Json first = rows.empty() ? Json() : rows.front()["id"], last = rows.empty() ? Json() : rows.back()["id"];
+  return {{"data", std::move(rows)}, {"has_more", false}, {"first_id", first}, {"last_id", last}};
+}
+
 void answer_models(Service& service, const std::shared_ptr<Exchange>& exchange) {
+  if (is_anthropic(*exchange)) return respond_json(*exchange, anthropic_list(service.models().list()));
   const auto loaded = service.models().loaded();
   Json rows = Json::array();
   for (const ModelEntry& entry : service.models().list()) rows.push_back(model_row(entry, loaded));
@@ -35,6 +53,7 @@ void answer_model(Service& service, const std::shared_ptr<Exchange>& exchange) {
   constexpr std::string_view kPath = "/models/";
   const std::string& path = exchange->request().path;
   const ModelEntry entry = service.models().find(path.substr(path.find(kPath) + kPath.size()));
+  if (is_anthropic(*exchange)) return respond_json(*exchange, anthropic_row(entry));
   respond_json(*exchange, model_row(entry, service.models().loaded()));
 }
 

@@ -13,9 +13,8 @@ void refuse_route(Service&, const std::shared_ptr<Exchange>& exchange) {
 }  // namespace
 
 void add_refused(Router& router) {
-  for (const char* const path :
-       {"/v1/chat/completions/input_tokens", "/v1/images/generations", "/v1/audio/speech", "/v1/audio/transcriptions",
-        "/v1/moderations", "/api/create", "/api/copy", "/api/push", "/api/pull"})
+  for (const char* const path : {"/v1/images/generations", "/v1/audio/speech", "/v1/audio/transcriptions",
+                                 "/v1/moderations", "/api/create", "/api/copy", "/api/push", "/api/pull"})
     router.add({"POST", path, kNotServed, refuse_route});
   router.add({"DELETE", "/api/delete", kNotServed, refuse_route});
   router.add({"GET", "/slots", kNotServed, refuse_route});

@@ -75,11 +75,7 @@ void answer_responses(Service& service, const std::shared_ptr<Exchange>& exchang
         options.max_tokens = static_cast<int>(fields.integer("max_output_tokens", 1, kMostTokens).value_or(-1));
         check_min_tokens(fields, options);
         ResponsesPrompt prompt = read_responses_prompt(fields, model);
-        OutputFormat format = read_responses_format(fields, model);
-        if (!prompt.tools.shown.is_null()) {
-          if (!format.is_text()) throw unsupported("text.format", "does not go with tools that may be called");
-          format = std::move(prompt.tools.grammar);
-        }
+        OutputFormat format = answer_format(read_responses_format(fields, model), prompt.tools, model);
         service.note_unknown(fields);
         check_length(prompt.tokens.tokens.size(), facts.context);
         AnswerRequest answer{
@@ -90,7 +86,8 @@ void answer_responses(Service& service, const std::shared_ptr<Exchange>& exchang
         add_choices(answer, prompt.tokens.tokens, options, request);
         answer.writer = make_responses_writer({.response = response_head(fields, (*lease)->entry(), options),
                                                .gives_thoughts = asks_for_thoughts(fields),
-                                               .tokenizer = &model.generator->tokenizer()});
+                                               .tokenizer = &model.generator->tokenizer(),
+                                               .custom_tools = std::move(prompt.tools.custom)});
         service.start(exchange, std::move(lease), std::move(answer));
       });
 }

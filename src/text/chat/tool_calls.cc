@@ -1,9 +1,8 @@
 #include "src/text/chat/tool_calls.h"
 
-#include "src/text/chat/calls/loose_calls.h"
-#include "src/text/chat/calls/named_calls.h"
-#include "src/text/chat/calls/object_calls.h"
-#include "src/text/chat/calls/tag_calls.h"
+#include <nlohmann/json.hpp>
+
+#include "src/text/chat/calls/call_forms.h"
 
 namespace gabbro::text {
 namespace {
@@ -18,68 +17,22 @@ class PlainCallReader final : public CallReader {
   void finish() override {}
 };
 
-ObjectMarkers object_markers(Format format) {
-  switch (format) {
-    case Format::kHermes:
-      return {.begin = "<tool_call>", .end = "</tool_call>"};
-    case Format::kMistralList:
-      return {.begin = "[TOOL_CALLS]", .end = ""};
-    case Format::kCommand:
-      return {.begin = "<|START_ACTION|>", .end = "<|END_ACTION|>"};
-    case Format::kPhi4:
-      return {.begin = "functools", .end = ""};
-    case Format::kGranite:
-      return {.begin = "<|tool_call|>", .end = ""};
-    default:
-      return {};
+struct MakeReader {
+  KnownTools tools;
+  std::unique_ptr<CallReader> operator()(std::monostate) { return std::make_unique<PlainCallReader>(std::move(tools)); }
+  std::unique_ptr<CallReader> operator()(const ObjectMarkers& form) {
+    return std::make_unique<ObjectCallReader>(form, std::move(tools));
   }
-}
-
-std::unique_ptr<CallReader> make_call_reader(Format format, KnownTools tools) {
-  const auto named = [&](NamedCallForm form) { return std::make_unique<NamedCallReader>(form, std::move(tools)); };
-  const auto tags = [&](TagForm form) { return std::make_unique<TagCallReader>(form, std::move(tools)); };
-  const auto loose = [&](LooseForm form) { return std::make_unique<LooseCallReader>(form, std::move(tools)); };
-  switch (format) {
-    case Format::kNone:
-      return std::make_unique<PlainCallReader>(std::move(tools));
-    case Format::kHermes:
-    case Format::kLlama3:
-    case Format::kMistralList:
-    case Format::kCommand:
-    case Format::kPhi4:
-    case Format::kGranite:
-      return std::make_unique<ObjectCallReader>(object_markers(format), std::move(tools));
-    case Format::kMistral:
-      return named(mistral_form());
-    case Format::kDeepSeek:
-      return named(deepseek_form());
-    case Format::kKimi:
-      return named(kimi_form());
-    case Format::kHarmony:
-      return named(harmony_form());
-    case Format::kQwenTags:
-      return tags(qwen_form());
-    case Format::kGlm:
-      return tags(glm_form());
-    case Format::kMiniMax:
-      return tags(minimax_form());
-    case Format::kDsml:
-      return tags(dsml_form());
-    case Format::kPythonic:
-      return loose(python_form());
-    case Format::kLlama4:
-      return loose(llama4_form());
-    case Format::kLfm2:
-      return loose(lfm2_form());
-    case Format::kOlmo3:
-      return loose(olmo3_form());
-    case Format::kFunctionGemma:
-      return loose(function_gemma_form());
-    case Format::kGemma4:
-      return loose(gemma4_form());
+  std::unique_ptr<CallReader> operator()(const NamedCallForm& form) {
+    return std::make_unique<NamedCallReader>(form, std::move(tools));
   }
-  return nullptr;
-}
+  std::unique_ptr<CallReader> operator()(const TagForm& form) {
+    return std::make_unique<TagCallReader>(form, std::move(tools));
+  }
+  std::unique_ptr<CallReader> operator()(const LooseForm& form) {
+    return std::make_unique<LooseCallReader>(form, std::move(tools));
+  }
+};
 
 // Text that only templates of one format have; the first row that fits counts.
 struct CallSign {
@@ -149,9 +102,11 @@ std::vector<std::string> tool_call_controls(ToolCallFormat format) {
     case Format::kGlm:
       return {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"};
     default: {
-      const ObjectMarkers markers = object_markers(format);
       std::vector<std::string> controls;
-      for (const std::string& one : {markers.begin, markers.end}) {
+      const CallForm form = call_form(format);
+      const auto* const markers = std::get_if<ObjectMarkers>(&form);
+      if (markers == nullptr) return controls;
+      for (const std::string& one : {markers->begin, markers->end}) {
         if (!one.empty()) controls.push_back(one);
       }
       return controls;
@@ -159,8 +114,19 @@ std::vector<std::string> tool_call_controls(ToolCallFormat format) {
   }
 }
 
+std::set<std::string> text_parameters(const nlohmann::ordered_json& schema) {
+  std::set<std::string> names;
+  if (!schema.is_object()) return names;
+  const auto properties = schema.find("properties");
+  if (properties == schema.end() || !properties->is_object()) return names;
+  for (const auto& [name, property] : properties->items()) {
+    if (property.is_object() && property.contains("type") && property["type"] == "string") names.insert(name);
+  }
+  return names;
+}
+
 ToolCallParser::ToolCallParser(ToolCallFormat format, KnownTools tools)
-    : reader_(make_call_reader(format, std::move(tools))) {}
+    : reader_(std::visit(MakeReader{std::move(tools)}, call_form(format))) {}
 ToolCallParser::~ToolCallParser() = default;
 ToolCallParser::ToolCallParser(ToolCallParser&&) noexcept = default;
 

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <string>
 #include <string_view>
@@ -56,6 +57,8 @@ struct ToolCallPiece {
 
 // The names of tools, each with its parameters that are texts.
 using KnownTools = std::map<std::string, std::set<std::string>>;
+// The parameters that are texts by the schema of a tool's parameters.
+std::set<std::string> text_parameters(const nlohmann::ordered_json& schema);
 
 // The pieces, joined where neighbors have one kind, are the same for every cut of the text. Text that begins like a
 // call and is not one stays text. White space next to calls is left out. JSON arguments are passed as they come,

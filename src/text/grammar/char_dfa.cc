@@ -309,4 +309,16 @@ ExprId CharDfa::expr(Rules& rules, Encoding encoding) const {
   return rules.graph(std::move(graph));
 }
 
+CharDfa texts_without(const Rules& rules, std::string_view part) {
+  const Pattern any = repeat_pattern(any_character(), 0, kUnbounded);
+  Pattern pattern;
+  pattern.parts.push_back(any);
+  for (const char32_t c : characters_of(part)) {
+    const auto code = static_cast<uint32_t>(c);
+    pattern.parts.push_back({.kind = Pattern::Kind::kSet, .set = {{code, code}}});
+  }
+  pattern.parts.push_back(any);
+  return CharDfa::of_pattern(rules, pattern).complement();
+}
+
 }  // namespace gabbro::text::grammar

@@ -40,4 +40,7 @@ class CharDfa {
   std::vector<State> states_;  // the first one is the start; each leads to one that accepts
 };
 
+// Texts that nowhere contain `part`.
+CharDfa texts_without(const Rules& rules, std::string_view part);
+
 }  // namespace gabbro::text::grammar

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
+#include "src/text/grammar/format_rules.h"
 #include "src/text/grammar/gbnf.h"
 #include "src/text/grammar/json/schema.h"
 #include "src/text/grammar/matcher.h"
@@ -24,6 +25,16 @@ ExprId choice_of_texts(Rules& rules, const std::string& source) {
   }
   return rules.one_of(std::move(texts));
 }
+
+// Any text up to the first occurrence of `end`, line breaks, and the body.
+RuleId add_beginning(Rules& rules, const std::string& end, RuleId body) {
+  const RuleId root = rules.add_rule("root");
+  rules.define(root,
+               rules.sequence({text_through(rules, end), rules.repeat(rules.literal("\n"), 0, 2), rules.rule(body)}));
+  return root;
+}
+
+}  // namespace
 
 RuleId add_format(Rules& rules, const OutputFormat& format) {
   using Kind = OutputFormat::Kind;
@@ -51,16 +62,6 @@ RuleId add_format(Rules& rules, const OutputFormat& format) {
   }
   throw bad_input("the output format has no grammar");
 }
-
-// Any text up to the first occurrence of `end`, line breaks, and the body.
-RuleId add_beginning(Rules& rules, const std::string& end, RuleId body) {
-  const RuleId root = rules.add_rule("root");
-  rules.define(root,
-               rules.sequence({text_through(rules, end), rules.repeat(rules.literal("\n"), 0, 2), rules.rule(body)}));
-  return root;
-}
-
-}  // namespace
 
 std::shared_ptr<const Program> compile_format(const OutputFormat& format) {
   if (format.source.size() > kMostSourceBytes)

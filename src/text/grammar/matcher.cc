@@ -5,7 +5,7 @@
 namespace gabbro::text::grammar {
 namespace {
 
-constexpr size_t kMostGrammars = 64;
+constexpr size_t kMostGrammars = 64, kMostTries = 4;
 
 }  // namespace
 
@@ -80,8 +80,28 @@ std::shared_ptr<SharedMasks> GrammarSet::find(const OutputFormat& format) {
   if (found == entries_.end()) return nullptr;
   entries_.splice(entries_.begin(), entries_, found);
   const std::unique_lock lock(found->masks->mutex);
-  if (found->masks->maker.is_full()) return std::make_shared<SharedMasks>(found->program, tokens_);
+  if (found->masks->maker.is_full())
+    return std::make_shared<SharedMasks>(found->program, found->masks->maker.shared_tokens());
   return found->masks;
+}
+
+// The trie in which these control tokens have their names as bytes.
+std::shared_ptr<const TokenTrie> GrammarSet::tokens_with(const std::vector<std::string>& controls) {
+  std::vector<int32_t> ids;
+  for (const std::string& name : controls) {
+    if (const auto found = controls_.find(name); found != controls_.end()) ids.push_back(found->second);
+  }
+  if (ids.empty()) return tokens_;
+  std::ranges::sort(ids);
+  const std::lock_guard lock(mutex_);
+  if (const auto found = tries_.find(ids); found != tries_.end()) return found->second;
+  std::vector<std::string> pieces(tokens_->size());
+  for (size_t i = 0; i < pieces.size(); ++i) pieces[i] = tokens_->piece(static_cast<int32_t>(i));
+  for (const auto& [name, id] : controls_) {
+    if (std::ranges::binary_search(ids, id)) pieces[static_cast<size_t>(id)] = name;
+  }
+  if (tries_.size() >= kMostTries) tries_.clear();
+  return tries_[ids] = std::make_shared<const TokenTrie>(std::move(pieces));
 }
 
 Matcher GrammarSet::matcher(const OutputFormat& format) {
@@ -93,7 +113,7 @@ Matcher GrammarSet::matcher(const OutputFormat& format) {
     }
   }
   const std::shared_ptr<const Program> program = compile_format(format);  // others need not wait for it
-  const auto masks = std::make_shared<SharedMasks>(program, tokens_);
+  const auto masks = std::make_shared<SharedMasks>(program, tokens_with(format.controls));
   const std::lock_guard lock(mutex_);
   entries_.push_front({format, program, masks});
   if (entries_.size() > kMostGrammars) entries_.pop_back();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -51,7 +52,9 @@ class Matcher {
 // The grammars of one tokenizer: the last ones stay compiled. Thread-safe.
 class GrammarSet {
  public:
-  explicit GrammarSet(std::shared_ptr<const TokenTrie> tokens) : tokens_(std::move(tokens)) {}
+  // `controls`: control tokens by their names, which have no bytes in `tokens`.
+  explicit GrammarSet(std::shared_ptr<const TokenTrie> tokens, std::map<std::string, int32_t> controls = {})
+      : tokens_(std::move(tokens)), controls_(std::move(controls)) {}
   // Throws as compile_format().
   Matcher matcher(const OutputFormat& format);
 
@@ -62,10 +65,13 @@ class GrammarSet {
     std::shared_ptr<SharedMasks> masks;
   };
   std::shared_ptr<SharedMasks> find(const OutputFormat& format);
+  std::shared_ptr<const TokenTrie> tokens_with(const std::vector<std::string>& controls);
 
-  std::shared_ptr<const TokenTrie> tokens_;
+  const std::shared_ptr<const TokenTrie> tokens_;
+  const std::map<std::string, int32_t> controls_;
   std::mutex mutex_;
-  std::list<Entry> entries_;  // the one that was used last comes first
+  std::list<Entry> entries_;                                                // the one that was used last comes first
+  std::map<std::vector<int32_t>, std::shared_ptr<const TokenTrie>> tries_;  // by the control tokens with bytes
 };
 
 }  // namespace gabbro::text::grammar

@@ -133,6 +133,21 @@ TEST(GrammarSet, RemembersGrammarsAndNotErrors) {
     EXPECT_TRUE(set.matcher({OutputFormat::Kind::kRegex, "a{" + std::to_string(i + 1) + "}"}).accept('a'));
 }
 
+TEST(GrammarSet, ControlTokensHaveBytesWhereTheFormatNamesThem) {
+  const Tokenizer tokenizer{letters_spec()};
+  constexpr int32_t kControl = 1, kA = 4;  // "<s>", "a"
+  OutputFormat format{.kind = OutputFormat::Kind::kRegex, .source = "<s>a+"};
+  EXPECT_FALSE(tokenizer.grammars().matcher(format).accept(kControl));
+  format.controls = {"<s>", "<nothing>"};
+  for (int i = 0; i < 2; ++i) {
+    Matcher matcher = tokenizer.grammars().matcher(format);
+    EXPECT_TRUE(matcher.mask()->has(kControl));
+    EXPECT_FALSE(matcher.mask()->has(kA));
+    EXPECT_TRUE(matcher.accept(kControl) && matcher.accept(kA) && matcher.may_end());
+    EXPECT_FALSE(matcher.mask()->has(kControl));
+  }
+}
+
 TEST(TokenTrie, ControlTokensHaveNoText) {
   const Tokenizer tokenizer{letters_spec()};
   const TokenTrie trie = make_token_trie(tokenizer);

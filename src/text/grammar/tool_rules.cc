@@ -1,19 +1,18 @@
 #include "src/text/grammar/tool_rules.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "src/base/error.h"
+#include "src/text/chat/calls/call_forms.h"
+#include "src/text/grammar/call_rules.h"
 #include "src/text/grammar/char_dfa.h"
-#include "src/text/grammar/json/schema.h"
+#include "src/text/grammar/format_rules.h"
 #include "src/text/grammar/pattern.h"
 
 namespace gabbro::text::grammar {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr std::string_view kBegin = "<tool_call>";
 
 Pattern any_text() { return repeat_pattern(any_character(), 0, kUnbounded); }
 
@@ -27,97 +26,41 @@ Pattern text_with(std::string_view end) {
   return pattern;
 }
 
-// Texts without a part that matches.
-ExprId text_without(Rules& rules, Pattern pattern) {
-  pattern.parts.push_back(any_text());
-  return CharDfa::of_pattern(rules, pattern).complement().expr(rules, Encoding::kUtf8);
-}
-
-// Arguments are an object: none without a schema.
-ExprId arguments_of(Rules& rules, const Json& tool) {
-  const auto given = tool.find("parameters");
-  if (given == tool.end() || *given == Json::object()) return rules.literal("{}");
-  Json schema = *given;
-  if (schema.is_object() && !schema.contains("type")) schema["type"] = "object";
-  try {
-    return rules.rule(add_json_schema(rules, schema.dump(), {.closed = tool.value("strict", false)}));
-  } catch (const Error& error) {
-    throw bad_input("the parameters of the tool '{}': {}", tool.value("name", ""), error.what());
-  }
-}
-
-// Texts around the name and the arguments of a call, and around several calls.
-struct CallForm {
-  std::string_view format;
-  std::string_view before_name, after_name, after_arguments;
-  std::string_view begin{}, between{}, end{};
-};
-constexpr CallForm kCallForms[] = {
-    {"hermes", "{\"name\": \"", "\", \"arguments\": ", "}"},
-    {"llama3", "{\"name\": \"", "\", \"parameters\": ", "}"},
-    {"mistral_list", "{\"name\": \"", "\", \"arguments\": ", "}", "[TOOL_CALLS][", ", ", "]"},
-    {"phi4", "{\"name\": \"", "\", \"arguments\": ", "}", "functools[", ", ", "]"},
-    {"granite", "{\"name\": \"", "\", \"arguments\": ", "}", "<|tool_call|>[", ", ", "]"},
-    {"command", "{\"tool_name\": \"", "\", \"parameters\": ", "}", "<|START_ACTION|>[", ", ", "]<|END_ACTION|>"},
-    {"mistral", "[TOOL_CALLS]", "[ARGS]", ""},
-    {"deepseek", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁begin｜>", "",
-     "<｜tool▁calls▁end｜>"},
-    {"kimi", "<|tool_call_begin|>functions.", ":0<|tool_call_argument_begin|>", "<|tool_call_end|>",
-     "<|tool_calls_section_begin|>", "", "<|tool_calls_section_end|>"},
-    {"harmony", "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", ""},
-};
-
-const CallForm& call_form(std::string_view format) {
-  const auto found = std::ranges::find(kCallForms, format, &CallForm::format);
-  if (found == std::end(kCallForms)) throw bad_input("there is no form of calls '{}'", format);
-  return *found;
-}
-
-// A call of one of the tools.
-ExprId call_of(Rules& rules, const Json& tools, const CallForm& form) {
-  std::vector<ExprId> calls;
-  for (const Json& tool : tools) {
-    const std::string name = tool.at("name").dump();  // of letters that JSON does not escape, in quotes
-    const std::string begin =
-        std::string(form.before_name) + name.substr(1, name.size() - 2) + std::string(form.after_name);
-    calls.push_back(rules.sequence(
-        {rules.literal(begin), arguments_of(rules, tool), rules.literal(std::string(form.after_arguments))}));
-  }
-  return rules.choice(std::move(calls));
-}
-
 // One call or several, and nothing else.
-ExprId required_calls(Rules& rules, ExprId call, const CallForm& form, bool parallel) {
-  std::vector<ExprId> parts{rules.literal(std::string(form.begin)), call};
-  const bool may_follow = parallel && form.format != "harmony";  // which ends its message with a call
-  if (may_follow) {
-    const ExprId next = rules.sequence({rules.literal(std::string(form.between)), call});
-    parts.push_back(rules.repeat(next, 0, kUnbounded));
-  }
-  parts.push_back(rules.literal(std::string(form.end)));
-  return rules.sequence(std::move(parts));
+ExprId required_calls(Rules& rules, const CallRules& calls, bool several) {
+  const ExprId call = rules.sequence({rules.literal(calls.marker), calls.rest});
+  const bool may_repeat = several && !calls.is_list && !calls.ends_answer && !calls.marker.empty();
+  const ExprId next = rules.sequence({rules.literal(calls.between), call});
+  return rules.sequence({rules.literal(calls.before), call,
+                         may_repeat ? rules.repeat(next, 0, kUnbounded) : rules.empty(), rules.literal(calls.after)});
 }
 
-ExprId hermes_answer(Rules& rules, ExprId call, bool required, bool parallel) {
-  const ExprId body = rules.sequence({rules.literal("\n"), call, rules.literal("\n</tool_call>")});
-  const ExprId marked = rules.sequence({rules.literal(kBegin), body});
-  if (required) {
-    if (!parallel) return marked;
-    return rules.sequence({marked, rules.repeat(rules.sequence({rules.literal("\n"), marked}), 0, kUnbounded)});
-  }
-  const ExprId later = rules.sequence({text_through(rules, kBegin), body});
-  const ExprId text = text_without(rules, text_with(kBegin));
-  if (parallel) return rules.sequence({rules.repeat(later, 0, kUnbounded), text});
-  return rules.choice({text, later});
+// Any text, with a call after each marker.
+ExprId calls_in_text(Rules& rules, const CallRules& calls, bool several) {
+  const ExprId text = texts_without(rules, calls.marker).expr(rules, Encoding::kUtf8);
+  const ExprId call = rules.sequence({text_through(rules, calls.marker), calls.rest});
+  if (several && !calls.ends_answer) return rules.sequence({rules.repeat(call, 0, kUnbounded), text});
+  if (calls.after.empty()) return rules.choice({text, call});
+  return rules.choice({text, rules.sequence({call, rules.optional(rules.literal(calls.after))})});
 }
 
-// One call. Without `required` also any text that does not begin like one.
-ExprId llama3_answer(Rules& rules, ExprId call, bool required) {
-  if (required) return call;
-  const Pattern begin = parse_pattern(R"([ \n\r\t]*\{[ \n\r\t]*"name")", true);
+// Calls as the whole answer, or any text that does not begin like one: as `begin` matches.
+ExprId calls_or_text(Rules& rules, ExprId calls, const std::string& begin) {
   Pattern pattern;
-  pattern.parts.push_back(begin);
-  return rules.choice({call, text_without(rules, std::move(pattern))});
+  pattern.parts.push_back(parse_pattern(begin, true));
+  pattern.parts.push_back(any_text());
+  return rules.choice({calls, CharDfa::of_pattern(rules, pattern).complement().expr(rules, Encoding::kUtf8)});
+}
+
+// In a form without a marker.
+std::string begin_of_calls(const Json& tools, ToolCallFormat format) {
+  if (format == ToolCallFormat::kLlama3) return R"([ \n\r\t]*\{[ \n\r\t]*"name")";
+  std::string names;
+  for (const Json& tool : tools) {
+    for (const char c : (names.empty() ? "" : "|") + tool.value("name", ""))
+      names += c == '.' ? "\\." : std::string(1, c);
+  }
+  return R"([ \n\r\t]*\[[ \n\r\t]*(?:)" + names + R"()\()";
 }
 
 }  // namespace
@@ -134,19 +77,24 @@ RuleId add_tool_calls(Rules& rules, std::string_view description) {
   const Json given = Json::parse(description, nullptr, false);
   if (!given.is_object() || !given.contains("tools") || given["tools"].empty())
     throw bad_input("the description of the tools is not one");
-  const bool required = given.value("required", false);
-  const bool parallel = given.value("parallel", true);
-  const CallForm& form = call_form(given.value("format", ""));
-  const ExprId call = call_of(rules, given["tools"], form);
+  const std::string name = given.value("format", "");
+  const std::optional<ToolCallFormat> format = find_call_format(name);
+  if (!format) throw bad_input("there is no form of calls '{}'", name);
+  const Json& tools = given["tools"];
+  const bool several = given.value("parallel", true);
+  const CallRules calls = add_call(rules, tools, *format, several);
   const RuleId root = rules.add_rule("root");
-  if (form.format == "llama3") {
-    rules.define(root, llama3_answer(rules, call, required));
-  } else if (form.format == "hermes") {
-    rules.define(root, hermes_answer(rules, call, required, parallel));
-  } else if (required) {
-    rules.define(root, required_calls(rules, call, form, parallel));
+  if (const auto answer = given.find("answer"); answer != given.end()) {
+    const auto kind = static_cast<OutputFormat::Kind>(answer->value("kind", 0));
+    if (kind == OutputFormat::Kind::kToolCalls) throw bad_input("an answer besides calls has no calls");
+    const RuleId other = add_format(rules, {.kind = kind, .source = answer->value("source", "")});
+    rules.define(root, rules.choice({required_calls(rules, calls, several), rules.rule(other)}));
+  } else if (given.value("required", false)) {
+    rules.define(root, required_calls(rules, calls, several));
+  } else if (calls.marker.empty()) {
+    rules.define(root, calls_or_text(rules, calls.rest, begin_of_calls(tools, *format)));
   } else {
-    throw bad_input("calls in the form '{}' have a grammar only where they are required", form.format);
+    rules.define(root, calls_in_text(rules, calls, several));
   }
   return root;
 }

@@ -1,6 +1,7 @@
 #include "src/text/readers/clip_vocabulary.h"
 
 #include "src/base/error.h"
+#include "src/base/json_node.h"
 #include "src/base/text_file.h"
 
 namespace gabbro::text {

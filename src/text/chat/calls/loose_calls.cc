@@ -8,15 +8,26 @@ namespace {
 constexpr size_t kLongestLooseName = 200;
 
 LooseForm gemma_form(const char* begin, const char* end, const char* quote) {
-  return {.begin = begin, .end = end, .name_begin = "call:", .open = '{', .assign = ':', .close = '}', .quote = quote};
+  return {.begin = begin,
+          .end = end,
+          .name_begin = "call:",
+          .open = '{',
+          .assign = ':',
+          .close = '}',
+          .quote = quote,
+          .separator = ","};
+}
+
+LooseForm pythonic_form(const char* begin, const char* end, bool is_list, const char* between = ", ") {
+  return {.begin = begin, .end = end, .is_list = is_list, .between = between, .separator = ", ", .python_words = true};
 }
 
 }  // namespace
 
-LooseForm python_form() { return {.begin = "[", .end = ""}; }
-LooseForm llama4_form() { return {.begin = "<|python_start|>", .end = "<|python_end|>"}; }
-LooseForm lfm2_form() { return {.begin = "<|tool_call_start|>", .end = "<|tool_call_end|>"}; }
-LooseForm olmo3_form() { return {.begin = "<function_calls>", .end = "</function_calls>"}; }
+LooseForm python_form() { return pythonic_form("[", "", false); }
+LooseForm llama4_form() { return pythonic_form("<|python_start|>", "<|python_end|>", true); }
+LooseForm lfm2_form() { return pythonic_form("<|tool_call_start|>", "<|tool_call_end|>", true); }
+LooseForm olmo3_form() { return pythonic_form("<function_calls>", "</function_calls>", false, "\n"); }
 LooseForm function_gemma_form() { return gemma_form("<start_function_call>", "<end_function_call>", "<escape>"); }
 LooseForm gemma4_form() { return gemma_form("<|tool_call>", "<tool_call|>", "<|\"|>"); }
 

@@ -10,6 +10,11 @@ struct LooseForm {
   std::string name_begin{};                    // before a name
   char open = '(', assign = '=', close = ')';  // of parameters
   std::string quote{};                         // around texts; empty: only ' and "
+  // As models write calls.
+  bool is_list = false;       // several calls are in [] after `begin`
+  std::string between{};      // two calls; empty: each has `begin` and `end`
+  std::string separator{};    // of parameters
+  bool python_words = false;  // True, False and None; names of members have quotes
 };
 
 class LooseCallReader final : public MarkedCallReader {

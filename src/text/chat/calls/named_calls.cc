@@ -52,24 +52,36 @@ std::vector<std::string> tail_markers(const std::string& end) {
 
 }  // namespace
 
-NamedCallForm mistral_form() { return {.begin = "[TOOL_CALLS]", .end = "", .around = {}, .name_of = mistral_name}; }
+NamedCallForm mistral_form() {
+  return {.begin = "[TOOL_CALLS]", .end = "", .around = {}, .name_of = mistral_name, .name_end = "[ARGS]"};
+}
 
 NamedCallForm deepseek_form() {
   return {.begin = "<｜tool▁call▁begin｜>",
           .end = "<｜tool▁call▁end｜>",
           .around = {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"},
-          .name_of = deepseek_name};
+          .name_of = deepseek_name,
+          .name_end = "<｜tool▁sep｜>"};
 }
 
 NamedCallForm kimi_form() {
   return {.begin = "<|tool_call_begin|>",
           .end = "<|tool_call_end|>",
           .around = {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"},
-          .name_of = kimi_name};
+          .name_of = kimi_name,
+          .name_begin = "functions.",
+          .name_end = "<|tool_call_argument_begin|>",
+          .has_index = true};
 }
 
 NamedCallForm harmony_form() {
-  return {.begin = "<|channel|>", .end = "<|call|>", .around = {}, .name_of = harmony_name};
+  return {.begin = "<|channel|>",
+          .end = "<|call|>",
+          .around = {},
+          .name_of = harmony_name,
+          .name_begin = "commentary to=functions.",
+          .name_end = " <|constrain|>json<|message|>",
+          .ends_answer = true};
 }
 
 NamedCallReader::NamedCallReader(NamedCallForm form, KnownTools tools)

@@ -11,6 +11,10 @@ struct NamedCallForm {
   std::vector<std::string> around;  // markers of a section of calls
   // The name from the head, which is what stands between `begin` and the arguments; empty: it is none.
   std::string (*name_of)(std::string_view head);
+  // The head as models write it.
+  std::string name_begin{}, name_end;  // around the name
+  bool has_index = false;              // ":" and the number of the call are between the name and name_end
+  bool ends_answer = false;            // nothing follows a call
 };
 
 class NamedCallReader final : public MarkedCallReader {

@@ -8,6 +8,10 @@ namespace gabbro::text {
 
 struct ObjectMarkers {
   std::string begin, end;  // empty begin: calls are the whole answer; empty end: nothing follows a call or its list
+  // As models write calls; readers take other spellings too.
+  bool is_list = false;  // the objects are in a list
+  std::string name_key = "name", arguments_key = "arguments";
+  std::string space{};  // around an object
 };
 
 class ObjectCallReader final : public CallReader {

@@ -22,7 +22,11 @@ TagForm invoke_form(const std::string& mark, const std::string& section) {
           .key_end = ">",
           .value_begin = "",
           .value_end = "</" + mark + "parameter>",
-          .end = "</" + mark + "invoke>"};
+          .end = "</" + mark + "invoke>",
+          .key_end_of_text = "\">",
+          .key_end_of_json = "\">",
+          .section_begin = "<" + section + ">",
+          .section_end = "</" + section + ">"};
 }
 
 }  // namespace
@@ -36,7 +40,12 @@ TagForm qwen_form() {
           .value_begin = "",
           .value_end = "</parameter>",
           .end = "</function>",
-          .drops_line_ends = true};
+          .drops_line_ends = true,
+          .key_end_of_text = ">",
+          .key_end_of_json = ">",
+          .section_begin = "<tool_call>",
+          .section_end = "</tool_call>",
+          .wraps_each = true};
 }
 
 TagForm glm_form() {
@@ -47,7 +56,9 @@ TagForm glm_form() {
           .key_end = "</arg_key>",
           .value_begin = "<arg_value>",
           .value_end = "</arg_value>",
-          .end = "</tool_call>"};
+          .end = "</tool_call>",
+          .key_end_of_text = "</arg_key>",
+          .key_end_of_json = "</arg_key>"};
 }
 
 TagForm minimax_form() { return invoke_form("", "minimax:tool_call"); }
@@ -55,6 +66,8 @@ TagForm minimax_form() { return invoke_form("", "minimax:tool_call"); }
 TagForm dsml_form() {
   TagForm form = invoke_form("｜DSML｜", "｜DSML｜function_calls");
   form.around.insert(form.around.end(), {"<｜DSML｜tool_calls>", "</｜DSML｜tool_calls>"});
+  form.key_end_of_text = "\" string=\"true\">";
+  form.key_end_of_json = "\" string=\"false\">";
   return form;
 }
 

@@ -13,6 +13,10 @@ struct TagForm {
   std::string value_begin, value_end;  // around its value; empty begin: none
   std::string end;                     // of a call
   bool drops_line_ends = false;        // one line end at the begin and at the end of a value is not a part of it
+  // As models write calls, each part on its own line.
+  std::string key_end_of_text, key_end_of_json;  // after the name of a parameter; each ends with key_end
+  std::string section_begin{}, section_end{};    // of `around`; empty: none
+  bool wraps_each = false;                       // each call has a section
 };
 
 class TagCallReader final : public MarkedCallReader {

@@ -2,10 +2,13 @@
 
 #include <cmath>
 
+#include "src/base/error.h"
+
 namespace gabbro::text::grammar {
 namespace {
 
 constexpr int32_t kMostBlanks = 20;  // models may write blanks without end
+constexpr std::string_view kBareName = R"([^:,{}\[\]()'"\s]+)";
 
 }  // namespace
 
@@ -24,13 +27,43 @@ ExprId JsonRules::colon() {
 }
 
 ExprId JsonRules::quoted(ExprId characters) {
-  return rules_.sequence({rules_.literal("\""), characters, rules_.literal("\"")});
+  if (spelling_.bare_strings) return characters;
+  const ExprId mark = rules_.literal(spelling_.quote.empty() ? "\"" : spelling_.quote);
+  return rules_.sequence({mark, characters, mark});
+}
+
+ExprId JsonRules::text(std::optional<CharDfa> characters) {
+  if (!spelling_.without.empty()) {
+    const CharDfa allowed = texts_without(rules_, spelling_.without);
+    characters = characters ? characters->intersect(rules_, allowed) : allowed;
+  }
+  if (!characters) characters = CharDfa::of_length(rules_, 0, kUnbounded);
+  const bool has_escapes = spelling_.quote.empty() && !spelling_.bare_strings;
+  return quoted(characters->expr(rules_, has_escapes ? Encoding::kJson : Encoding::kUtf8));
 }
 
 ExprId JsonRules::any_string() {
-  return once(any_string_, "string",
-              [&] { return quoted(rules_.repeat(character(rules_, CharSet::all(), Encoding::kJson), 0, kUnbounded)); });
+  return once(any_string_, "string", [&] {
+    if (!spelling_.has_json_strings()) return text(std::nullopt);
+    return quoted(rules_.repeat(character(rules_, CharSet::all(), Encoding::kJson), 0, kUnbounded));
+  });
 }
+
+ExprId JsonRules::names(std::optional<CharDfa> characters) {
+  if (!spelling_.bare_names && !characters) return any_string();
+  if (!spelling_.bare_names) return text(std::move(characters));
+  if (!characters && any_name_) return rules_.rule(*any_name_);
+  CharDfa all = CharDfa::of_pattern(rules_, parse_pattern(kBareName, true));
+  if (!spelling_.without.empty()) all = all.intersect(rules_, texts_without(rules_, spelling_.without));
+  if (!characters) return once(any_name_, "name", [&] { return all.expr(rules_, Encoding::kUtf8); });
+  return all.intersect(rules_, *characters).expr(rules_, Encoding::kUtf8);
+}
+
+ExprId JsonRules::boolean() {
+  return spelling_.python_words ? rules_.one_of({"True", "False"}) : rules_.one_of({"true", "false"});
+}
+
+ExprId JsonRules::null() { return rules_.literal(spelling_.python_words ? "None" : "null"); }
 
 ExprId JsonRules::enclosed(const char* open, ExprId elements, const char* close) {
   return rules_.sequence({rules_.literal(open), space(), elements, rules_.literal(close)});
@@ -46,7 +79,7 @@ ExprId JsonRules::list(ExprId element, int32_t least, int32_t most) {
 
 ExprId JsonRules::any_object() {
   return once(any_object_, "object", [&] {
-    const ExprId pair = rules_.sequence({any_string(), colon(), any_value()});
+    const ExprId pair = rules_.sequence({names(std::nullopt), colon(), any_value()});
     return enclosed("{", list(pair, 0, kUnbounded), "}");
   });
 }
@@ -55,7 +88,7 @@ ExprId JsonRules::any_value() {
   return once(any_value_, "value", [&] {
     const ExprId self = rules_.rule(*any_value_);
     return rules_.choice({any_object(), enclosed("[", list(self, 0, kUnbounded), "]"), any_string(),
-                          number_expr(rules_, {}), rules_.one_of({"true", "false", "null"})});
+                          number_expr(rules_, {}), boolean(), null()});
   });
 }
 
@@ -69,7 +102,17 @@ std::string JsonRules::spelled(const SchemaJson& scalar) {
 }
 
 ExprId JsonRules::string(std::string_view utf8) {
-  return quoted(rules_.literal(spell(characters_of(utf8), Encoding::kJson)));
+  if (!spelling_.without.empty() && utf8.find(spelling_.without) != utf8.npos) return rules_.nothing();
+  const bool has_escapes = spelling_.quote.empty() && !spelling_.bare_strings;
+  return quoted(rules_.literal(has_escapes ? spell(characters_of(utf8), Encoding::kJson) : std::string(utf8)));
+}
+
+ExprId JsonRules::name(std::string_view utf8) {
+  if (!spelling_.bare_names) return string(utf8);
+  const bool has_quote = !spelling_.without.empty() && utf8.find(spelling_.without) != utf8.npos;
+  if (has_quote || !CharDfa::of_pattern(rules_, parse_pattern(kBareName, true)).accepts(characters_of(utf8)))
+    throw bad_input("the name '{}' cannot be written in calls of this model's form", utf8);
+  return rules_.literal(utf8);
 }
 
 ExprId JsonRules::value(const SchemaJson& value) {
@@ -88,12 +131,14 @@ ExprId JsonRules::value(const SchemaJson& value) {
   if (value.is_object()) {
     for (const auto& [name, one] : value.items()) {
       separate();
-      parts.push_back(rules_.sequence({string(name), colon(), this->value(one)}));
+      parts.push_back(rules_.sequence({this->name(name), colon(), this->value(one)}));
     }
     if (!parts.empty()) parts.push_back(space());
     return enclosed("{", rules_.sequence(std::move(parts)), "}");
   }
-  return value.is_string() ? string(value.get_ref<const std::string&>()) : rules_.literal(spelled(value));
+  if (value.is_string()) return string(value.get_ref<const std::string&>());
+  if (!spelling_.python_words || value.is_number()) return rules_.literal(spelled(value));
+  return value.is_null() ? null() : rules_.literal(value.get<bool>() ? "True" : "False");
 }
 
 }  // namespace gabbro::text::grammar

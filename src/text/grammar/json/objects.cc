@@ -92,14 +92,14 @@ std::optional<ExprId> SchemaCompiler::other_pair(const PropertyTable& table, con
   table.require_disjoint_patterns(rules_);
   for (const auto& [pattern, matching] : table.patterns()) {
     const CharDfa dfa = rest ? rest->intersect(rules_, matching) : matching;
-    const ExprId key = json_.quoted(dfa.expr(rules_, Encoding::kJson));
+    const ExprId key = json_.names(dfa);
     others.push_back(rules_.sequence({key, json_.colon(), value(table.schemas_of_pattern(pattern))}));
   }
   const Conjunction additional = table.schemas_of_others();
   const auto is_false = [&](NodeId id) { return *document_.node(id).schema == false; };
   if (std::ranges::none_of(additional, is_false)) {
     for (const auto& [pattern, dfa] : table.patterns()) without(dfa);
-    const ExprId key = rest ? json_.quoted(rest->expr(rules_, Encoding::kJson)) : json_.any_string();
+    const ExprId key = json_.names(rest);
     others.push_back(rules_.sequence({key, json_.colon(), value(additional)}));
   }
   if (others.empty()) return std::nullopt;
@@ -115,7 +115,7 @@ ExprId SchemaCompiler::object(const ObjectShape& shape) {
     const bool is_allowed = !allowed || allowed->accepts(characters_of(name));
     if (!is_allowed && table.is_required(name)) return rules_.nothing();
     if (!is_allowed) continue;
-    const ExprId pair = rules_.sequence({json_.string(name), json_.colon(), value(table.schemas_of_name(name))});
+    const ExprId pair = rules_.sequence({json_.name(name), json_.colon(), value(table.schemas_of_name(name))});
     plan.properties.push_back({.name = name, .pair = pair, .required = table.is_required(name)});
   }
   const std::optional<ExprId> other = other_pair(table, allowed);

@@ -4,6 +4,7 @@
 
 #include "src/base/error.h"
 #include "src/text/grammar/automaton.h"
+#include "src/text/grammar/json/property_table.h"
 #include "src/text/grammar/json/schema_compiler.h"
 #include "src/text/unicode/utf8.h"
 
@@ -55,7 +56,8 @@ ExprId SchemaCompiler::shape_expr(const Shape& shape) {
   if (shape.values) {
     std::vector<std::string> scalars;
     for (const SchemaJson& value : matching_values(shape)) {
-      if (is_scalar(value)) {
+      const bool is_plain = json_.spelling().has_json_strings() && !json_.spelling().python_words;
+      if (is_scalar(value) && is_plain) {
         scalars.push_back(JsonRules::spelled(value));
       } else {
         parts.push_back(json_.value(value));
@@ -74,9 +76,9 @@ ExprId SchemaCompiler::shape_expr(const Shape& shape) {
 ExprId SchemaCompiler::typed(const Shape& shape, TypeBit type) {
   switch (type) {
     case kNullType:
-      return rules_.literal("null");
+      return json_.null();
     case kBooleanType:
-      return rules_.one_of({"true", "false"});
+      return json_.boolean();
     case kNumberType:
       return number_expr(rules_, shape.number);
     case kStringType:
@@ -213,6 +215,31 @@ RuleId add_json_schema(Rules& rules, std::string_view schema, SchemaOptions opti
   SchemaCompiler compiler(rules, document);
   document.are_disjoint = [&](NodeId a, NodeId b) { return compiler.are_disjoint(a, b); };
   return compiler.rule_of({document.root()});
+}
+
+std::vector<PropertyRule> add_schema_properties(Rules& rules, std::string_view schema, SchemaOptions options,
+                                                const PropertyForm& form) {
+  const SchemaJson root = parse_schema(schema);
+  SchemaDocument document(root, options.closed);
+  SchemaCompiler texts(rules, document, form.text), others(rules, document, form.other);
+  document.are_disjoint = [&](NodeId a, NodeId b) { return others.are_disjoint(a, b); };
+  std::vector<Shape> shapes = document.shapes({document.root()});
+  std::erase_if(shapes, [](const Shape& shape) { return (shape.types & kObjectType) == 0; });
+  if (shapes.size() != 1 || shapes[0].values)
+    SchemaDocument::refuse("#", "calls of this model's form need one object with a list of properties");
+  const ObjectShape& object = shapes[0].object;
+  if (std::cmp_greater(object.least, object.required.size()) || object.most != kUnbounded || !object.names.empty())
+    SchemaDocument::refuse(object.pointer, "is not supported in calls of this model's form");
+  const PropertyTable table(rules, object);
+  std::vector<PropertyRule> properties;
+  for (const std::string& name : table.names()) {
+    Conjunction all = table.schemas_of_name(name);
+    const bool is_forbidden = std::ranges::any_of(all, [&](NodeId id) { return *document.node(id).schema == false; });
+    if (is_forbidden && !table.is_required(name)) continue;
+    SchemaCompiler& compiler = form.texts.contains(name) ? texts : others;
+    properties.push_back({name, table.is_required(name), rules.rule(compiler.rule_of(std::move(all)))});
+  }
+  return properties;
 }
 
 RuleId add_json_object(Rules& rules) {

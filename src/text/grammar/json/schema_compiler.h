@@ -14,7 +14,8 @@ class PropertyTable;
 
 class SchemaCompiler {
  public:
-  SchemaCompiler(Rules& rules, SchemaDocument& document) : rules_(rules), json_(rules), document_(document) {}
+  SchemaCompiler(Rules& rules, SchemaDocument& document, ValueSpelling spelling = {})
+      : rules_(rules), json_(rules, std::move(spelling)), document_(document) {}
 
   // The rule of a value that matches all of these schemas.
   RuleId rule_of(Conjunction all);

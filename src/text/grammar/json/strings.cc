@@ -73,6 +73,7 @@ CharDfa dfa_of_string(const Rules& rules, const StringShape& string) try {
 
 ExprId SchemaCompiler::string(const StringShape& string) {
   if (is_any_text(string)) return json_.any_string();
+  if (!json_.spelling().has_json_strings()) return json_.text(dfa_of_string(rules_, string));
   if (string.patterns.empty() && string.formats.empty()) {
     const ExprId character_expr = character(rules_, CharSet::all(), Encoding::kJson);
     return json_.quoted(rules_.repeat(character_expr, string.least, string.most));
