@@ -9,6 +9,7 @@ packages_build=(g++ cmake ninja-build pkg-config ca-certificates
 packages_fetch=(python3 python3-pip)
 packages_test=(ccache python3 zstd libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev)
 packages_python=(python3-dev python3-venv python3-pip graphviz)
+packages_mpi=(openmpi-bin libopenmpi-dev)  # tests of processes, which are skipped without it
 packages_page=(python3-venv chromium chromium-driver fonts-dejavu-core)
 packages_coverage=(gcovr)
 packages_fuzz=(clang libclang-rt-dev)

@@ -17,7 +17,8 @@ namespace gabbro::cli {
 struct SplitOptions {   // split_options.h
   std::string devices;  // a list; empty: one device holds the model
   std::string split = "auto";
-  std::string shares;  // a list; empty: not given
+  std::string shares;           // a list; empty: not given
+  bool over_processes = false;  // of mpirun, which the command has joined
 };
 
 struct CommonOptions {

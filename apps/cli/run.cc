@@ -12,6 +12,7 @@
 #include "apps/cli/interrupt.h"
 #include "apps/cli/model_argument.h"
 #include "apps/cli/output_format.h"
+#include "apps/cli/processes.h"
 #include "apps/cli/prompt_input.h"
 #include "apps/cli/source_layers.h"
 #include "apps/cli/split_options.h"
@@ -118,6 +119,8 @@ RunTools read_tools(const RunOptions& o) {
 }
 
 int run(RunOptions& o, const InputFiles& inputs) {
+  join_processes(o.common);
+  if (o.common.several.over_processes) o.input.no_stdin = true;  // rank 0 alone has one
   finish(o.generation);
   o.generation.generate.format = read_output_format(o.format);
   const RunTools tools = read_tools(o);
@@ -149,6 +152,7 @@ int run(RunOptions& o, const InputFiles& inputs) {
                                      .lookup = o.lookup,
                                      .no_lookup = o.no_lookup});
   const std::string sampling = apply_sampling_defaults(o.generation, service->sampling_defaults(), interactive);
+  share_with_processes(o.generation.generate.sampler.seed);
   if (is_terminal(STDERR_FILENO) || o.common.verbose()) say(describe(*service) + "\n");
   if (o.common.verbose()) say(sampling + "\n");
   if (!prompts.empty()) return answer_all(service, o.batch.file, prompts, o.generation, o.common);

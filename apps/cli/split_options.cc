@@ -7,6 +7,7 @@
 
 #include "src/backend/registry.h"
 #include "src/base/error.h"
+#include "src/base/mpi/library.h"
 
 namespace gabbro::cli {
 namespace {
@@ -56,6 +57,43 @@ std::vector<std::string> all_of(const std::string& backend, const std::vector<ab
   return chosen;
 }
 
+Split split_of(const std::string& name) {
+  return name == "tensor" ? Split::kTensor : name == "layers" ? Split::kLayers : Split::kAuto;
+}
+
+// The device of this process: of a backend with several devices the one with its number on the host.
+std::string device_of_process(const std::string& device) {
+  const char* const local = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+  std::string name = device;
+  if (name == "auto" || name == "gpu") {
+    for (const abi::DeviceFacts& facts : list_devices()) {
+      if (!facts.usable) continue;
+      name = backend_of(facts.id);
+      break;
+    }
+  }
+  if (local == nullptr || name.find(':') != std::string::npos) return name;
+  const std::string numbered = fmt::format("{}:{}", name, local);
+  const std::vector<abi::DeviceFacts> known = list_devices();
+  return std::ranges::any_of(known, [&](const abi::DeviceFacts& facts) { return numbered == facts.id; }) ? numbered
+                                                                                                         : name;
+}
+
+void apply_to_processes(const SplitOptions& split, LoadOptions& options) {
+  if (!split.devices.empty()) {
+    throw Error(ErrorCode::kBadInput, "--devices does not go with several processes of mpirun",
+                "each process uses one device: --device");
+  }
+  options.over_processes = true;
+  options.device = device_of_process(options.device);
+  options.split = split_of(split.split);
+  if (split.shares.empty()) return;
+  options.shares = parse_shares(split.shares);
+  const auto count = static_cast<size_t>(mpi::launched_processes());
+  if (options.shares.size() != count)
+    throw bad_input("--tensor-split: {} shares for {} processes", options.shares.size(), count);
+}
+
 }  // namespace
 
 void add_split_options(Command command, SplitOptions& options) {
@@ -102,12 +140,13 @@ std::vector<double> parse_shares(const std::string& text) {
 
 void apply(const CommonOptions& common, LoadOptions& options) {
   const SplitOptions& split = common.several;
+  if (split.over_processes) return apply_to_processes(split, options);
   if (split.devices.empty()) {
     if (!split.shares.empty()) throw bad_input("--tensor-split goes with --devices");
     return;
   }
   options.devices = parse_devices(split.devices, common.device, list_devices());
-  options.split = split.split == "tensor" ? Split::kTensor : split.split == "layers" ? Split::kLayers : Split::kAuto;
+  options.split = split_of(split.split);
   if (split.shares.empty()) return;
   options.shares = parse_shares(split.shares);
   if (options.shares.size() != options.devices.size())

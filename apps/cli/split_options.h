@@ -20,7 +20,7 @@ std::vector<std::string> parse_devices(const std::string& text, const std::strin
 // The shares of "3,1". Throws bad_input for anything but numbers above 0.
 std::vector<double> parse_shares(const std::string& text);
 
-// Fills `devices` and `shares` of the options. Throws as these two.
+// Fills what the options say of several devices and processes. Throws as these two.
 void apply(const CommonOptions& common, LoadOptions& options);
 
 }  // namespace gabbro::cli

@@ -61,6 +61,7 @@ from . import amp as amp  # noqa: E402
 from . import array_api as array_api  # noqa: E402
 from . import autograd as autograd  # noqa: E402
 from . import cuda as cuda  # noqa: E402
+from . import distributed as distributed  # noqa: E402
 from . import distributions as distributions  # noqa: E402
 from . import func as func  # noqa: E402
 from . import futures as futures  # noqa: E402
@@ -97,6 +98,7 @@ __all__ = [
     "cumulative_prod",
     "cumulative_sum",
     "det",
+    "distributed",
     "distributions",
     "enable_grad",
     "explain",

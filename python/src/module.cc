@@ -54,6 +54,7 @@ NB_MODULE(_core, m) {
   bind_network_functions(m);
   bind_initial_values(m);
   bind_optimizers(m);
+  bind_data_parallel(m);
   bind_language_models(m);
   bind_text_encoders(m);
   bind_picture_pipelines(m);

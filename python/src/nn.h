@@ -25,6 +25,7 @@ void bind_network_functions(nb::module_& m);
 void bind_initial_values(nb::module_& m);
 void bind_optimizers(nb::module_& m);
 void bind_training(nb::module_& m);
+void bind_data_parallel(nb::module_& m);
 
 // `device` of layers: None for the default.
 struct DeviceArgument {

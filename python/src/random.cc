@@ -1,5 +1,6 @@
 // Random numbers: one generator for the process, which `seed` sets. Each call takes a separate stream.
 #include <random>
+#include <utility>
 
 #include "gabbro/ops/random.h"
 #include "python/src/nn.h"
@@ -13,6 +14,10 @@ struct Generator {
   uint64_t seed = 0;
   uint64_t stream = 0;  // the next one
 };
+
+// Each rank of several processes with equal seeds has 2^40 streams, more than a training run draws.
+constexpr int kStreamsOfRankBits = 40;
+uint64_t first_stream = 0;  // guarded by the GIL
 
 Generator& generator() {  // guarded by the GIL
   static Generator state = [] {
@@ -86,8 +91,12 @@ KeyRecorder::KeyRecorder(std::vector<Tensor>& keys) : before_(keys_of_trace) { k
 KeyRecorder::~KeyRecorder() { keys_of_trace = before_; }
 
 void bind_random(nb::module_& m) {
+  m.def("_set_random_rank", [](uint64_t rank) {
+    const uint64_t before = std::exchange(first_stream, rank << kStreamsOfRankBits);
+    generator().stream += first_stream - before;
+  });
   m.def(
-      "seed", [](uint64_t number) { generator() = {.seed = number}; }, nb::arg("number"),
+      "seed", [](uint64_t number) { generator() = {.seed = number, .stream = first_stream}; }, nb::arg("number"),
       R"(Restarts the random numbers: equal seeds give equal numbers, bit by bit, on every device.
 
 >>> gb.seed(7)

@@ -128,6 +128,13 @@ std::vector<Tensor> Handoff::receive(size_t number, const std::atomic<bool>* can
 
 void Handoff::used(size_t number) { compute_stream(*to_).record(*slots_[number].used); }
 
+void Handoff::keep(size_t number) {
+  Slot& slot = slots_[number];
+  slot.memory.reset();
+  slot.stage.reset();
+  slot.bytes = 0;
+}
+
 void Handoff::abandon() {
   try {
     for (size_t slot = 0; slot < kSlots; ++slot) used(slot);

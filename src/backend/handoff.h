@@ -33,6 +33,8 @@ class Handoff {
   std::vector<Tensor> receive(size_t slot, const std::atomic<bool>* cancel = nullptr);
   // To be called when all work of the receiver that reads the tensors has been enqueued.
   void used(size_t slot);
+  // Instead of used(): the copies stay unchanged, and the next handover of the slot gets other memory.
+  void keep(size_t slot);
   // used() of all slots, after an error. Throws nothing.
   void abandon();
 

@@ -175,7 +175,8 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   LoadedModel& loaded = state->loaded;
   loaded.device = std::move(device);
   if (encoder::has_t5_decoder(checkpoint)) {
-    if (!options.devices.empty()) throw bad_input("{}: encoder-decoders cannot be split by layers", checkpoint.path());
+    if (!options.devices.empty() || options.over_processes)
+      throw bad_input("{}: encoder-decoders cannot be split by layers", checkpoint.path());
     load_text_to_text(checkpoint, options, loaded);
     state->pass = make_text_pass(loaded, state->cache);
   } else {

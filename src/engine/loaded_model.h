@@ -19,6 +19,9 @@ namespace gabbro {
 namespace sharded {
 class RankSums;  // sharded/rank_sums.h
 }
+namespace processes {
+struct ProcessPart;  // processes/process_part.h
+}
 
 // A device with a range of the model's layers.
 struct ModelStage {
@@ -35,10 +38,12 @@ struct ModelRank {
 };
 
 struct LoadedModel {
-  std::shared_ptr<Device> device;                   // that gets the tokens of a step
-  std::vector<ModelStage> stages;                   // in their order; empty: all layers are on `device`
-  std::vector<ModelRank> ranks;                     // likewise; empty: no tensor is cut
-  std::shared_ptr<sharded::RankSums> sums;          // over the ranks
+  std::shared_ptr<Device> device;           // that gets the tokens of a step
+  std::vector<ModelStage> stages;           // in their order; empty: all layers are on `device`
+  std::vector<ModelRank> ranks;             // likewise; empty: no tensor is cut
+  std::shared_ptr<sharded::RankSums> sums;  // over the ranks
+  // This process's part of the model; null: all of it.
+  std::shared_ptr<const processes::ProcessPart> process;
   std::string identity;                             // of the files that were loaded
   FilesInUse files;                                 // whose weights are used in place, or streamed
   std::unique_ptr<streaming::WeightStream> stream;  // null: all weights are on the device

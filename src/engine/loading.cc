@@ -12,6 +12,7 @@
 #include "src/engine/conversion.h"
 #include "src/engine/model_needs.h"
 #include "src/engine/model_text.h"
+#include "src/engine/processes/process_part.h"
 #include "src/engine/sharded/sharded_loading.h"
 #include "src/engine/split_facts.h"
 #include "src/engine/staged/stage_loading.h"
@@ -132,6 +133,7 @@ void load_language_model(const Checkpoint& checkpoint, const LoadOptions& wanted
   };
   llm::LoadModelOptions how{
       .context = facts.context, .check_weights = options.check_weights, .quantize = quantize, .progress = progress};
+  if (options.over_processes) return processes::load_part(checkpoint, options, needs, how, loaded);
   if (!loaded.stages.empty()) return staged::load_stages(checkpoint, options, needs, how, loaded);
   if (!loaded.ranks.empty()) return sharded::load_ranks(checkpoint, options, how, loaded);
   loaded.stream = streaming::plan_stream(checkpoint, needs, options, loaded.device, facts);

@@ -3,6 +3,7 @@
 #include "src/base/error.h"
 #include "src/engine/decode_plans.h"
 #include "src/engine/model_needs.h"
+#include "src/engine/processes/process_pass.h"
 #include "src/engine/resident_pass.h"
 #include "src/engine/sharded/sharded_pass.h"
 #include "src/engine/staged/staged_pass.h"
@@ -48,6 +49,7 @@ void ModelPass::wait_all(DecodeStep& step, const std::atomic<bool>* cancel) { st
 std::unique_ptr<ModelPass> make_pass(const LoadedModel& loaded, const EngineCache& cache, DecodePlans& plans) {
   const Evaluate evaluate = evaluate_for(loaded.observer);
   const bool decodes = loaded.observer == nullptr;  // rows of padding are not observed
+  if (loaded.process != nullptr) return std::make_unique<processes::ProcessPass>(loaded, cache, evaluate);
   if (!loaded.stages.empty()) return std::make_unique<staged::StagedPass>(loaded, cache, evaluate);
   if (!loaded.ranks.empty()) return std::make_unique<sharded::ShardedPass>(loaded, cache, evaluate);
   if (loaded.stream != nullptr) return std::make_unique<streaming::StreamedPass>(loaded, cache, evaluate, decodes);

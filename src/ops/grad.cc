@@ -95,6 +95,8 @@ class Backwards {
       const bool tracked = state != nullptr && state->history != nullptr;
       const auto found = tracked ? sums_.find(state->history.get()) : sums_.end();
       gradients.push_back(found == sums_.end() ? Tensor() : found->second);
+      // The sum is complete: a gradient function that evaluates must not find it held.
+      if (found != sums_.end() && !targets_.contains(found->first)) sums_.erase(found);
     }
     if (std::ranges::none_of(gradients, &Tensor::defined)) return;
     for (int i = 0; i < std::ssize(node->outputs); ++i) outputs.push_back(output_of(node, i));

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/gpu/doctor/peer_verdicts.h"
 #include "backends/gpu/doctor/test_pattern.h"
 #include "backends/gpu/memory/staging.h"
 
@@ -26,6 +27,7 @@ constexpr size_t kDirectPiece = size_t{64} << 20;
 constexpr size_t kTestBytes = (size_t{16} << 20) + 3;
 constexpr size_t kTestSizes[] = {1, 4097, (size_t{1} << 20) - 1, kTestBytes - 64};
 constexpr size_t kTestOffset = 60;
+constexpr size_t kDoctorRounds = 8;  // of all sizes, for damage that does not show in each copy
 
 constexpr int kTimedCopies = 3;  // of each route; the fastest counts
 // Times of a shared machine vary; a direct copy also leaves the host's memory to others.
@@ -61,7 +63,13 @@ PeerCopies::Route PeerCopies::examine(const PeerEnd& from) {
   try {
     const std::string unreachable = api::connect(own_.context, from.context);
     if (!unreachable.empty()) return {.direct = false, .reason = unreachable};
-    return test(from);
+    const PeerVerdict verdict(own_.index, from.index);
+    if (const std::string damage = verdict.damage(); !damage.empty())
+      return {
+          .direct = false, .reason = damage + " (an earlier test; gabbro doctor --peers repeats it)", .damaged = true};
+    Route route = test(from);
+    verdict.keep(route.damaged ? route.reason : "");
+    return route;
   } catch (const ApiError& error) {
     if (error.code == abi::StatusCode::kLost) throw;
     return {.direct = false, .reason = error.what()};
@@ -73,7 +81,9 @@ PeerCopies::Route PeerCopies::test(const PeerEnd& from) {
   if (source == nullptr || target == nullptr) return {.direct = false, .reason = "there is no memory to test them in"};
   std::vector<std::byte> arrived(kTestBytes);
   uint32_t seed = 1;
-  for (const size_t bytes : kTestSizes) {
+  const size_t rounds = PeerVerdict::are_renewed() ? kDoctorRounds : 1;
+  for (size_t i = 0; i < rounds * std::size(kTestSizes); ++i) {
+    const size_t bytes = kTestSizes[i % std::size(kTestSizes)];
     const std::vector<std::byte> sent = test_pattern(kTestBytes, seed++), before = test_pattern(kTestBytes, seed++);
     copy_pieces_to_device(from.queue, source.get(), sent.data(), kTestBytes);
     copy_pieces_to_device(own_.queue, target.get(), before.data(), kTestBytes);

@@ -15,7 +15,7 @@ namespace {
 // A channel is split into slices of at least this many elements, at most enough for few channels to fill a large
 // device.
 constexpr int64_t kLeastSlice = 8192;
-constexpr int64_t kMostSlices = 256;
+constexpr int64_t kMostNormSlices = 256;
 // Columns that a block normalizes with known statistics, and bytes of a row that are worth a block.
 constexpr i32 kKnownSlice = 8192;
 constexpr int64_t kLeastRowBytes = 512;
@@ -38,7 +38,7 @@ class MomentsPart {
       in_registers_ = context.function("moments_" + std::string(dtype_name(moments.dtype)) + row_kernel_->suffix);
     }
     const int64_t count = moments.outer * moments.inner;
-    const int64_t slices = std::clamp<int64_t>(count / kLeastSlice, 1, kMostSlices);
+    const int64_t slices = std::clamp<int64_t>(count / kLeastSlice, 1, kMostNormSlices);
     slice_ = (count + slices - 1) / slices;
     if (in_vectors_) slice_ = round_up(slice_, vector_elements);
     slices_ = slice_ == 0 ? 1 : (count + slice_ - 1) / slice_;

@@ -56,6 +56,9 @@ struct LoadOptions {
   std::vector<std::string> devices{};
   std::vector<double> shares{};
   Split split = Split::kAuto;
+  // The processes that mpirun has started hold the model together, each on its `device`. All of them load it with the
+  // same options, and then make the same calls. kAuto: by layers.
+  bool over_processes = false;
   int threads = 0;        // of a CPU device; 0: one per physical core
   int64_t context = 0;    // tokens; 0: the smaller of what the model was trained for and 4096
   int64_t sequences = 1;  // of that context whose keys and values the cache holds together

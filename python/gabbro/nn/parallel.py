@@ -1,35 +1,46 @@
-"""Modules over several devices: names of torch.nn.parallel, which one process with one device has."""
+"""Modules over several devices under the names of torch.nn.parallel: `gabbro.distributed` has the class."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from .. import distributed
 from .._core import Module
 
 __all__ = ["DataParallel", "DistributedDataParallel"]
 
 
-class DataParallel(Module):
-    """A module on one device: `device_ids` has at most one entry."""
+class DataParallel(distributed.DataParallel):
+    """A module that computes its batch on the devices of `device_ids`: as `gabbro.distributed.DataParallel`.
+
+    Results are on the first device, and names in state dicts begin with ``module.``, as PyTorch's do.
+    """
 
     def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
-        super().__init__()
-        if device_ids is not None and len(device_ids) > 1:
-            raise ValueError("[DataParallel] several devices are not supported: device_ids=[0]")
         if dim != 0 or output_device is not None:
             raise ValueError("[DataParallel] dim and output_device are not supported")
-        self.module = module
-        if device_ids:
-            self.to(f"cuda:{device_ids[0]}" if isinstance(device_ids[0], int) else device_ids[0])
+        super().__init__(module, None if device_ids is None or len(device_ids) == 0 else device_ids)
 
-    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """What the module gives."""
-        return self.module(*inputs, **kwargs)
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's, under names that begin with ``module.``."""
+        return Module.state_dict(self, *args, **kwargs)
+
+    def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> Any:
+        """As `Module.load_state_dict`, with names that begin with ``module.``."""
+        return Module.load_state_dict(self, state_dict, strict, assign)
+
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's, under names that begin with ``module.``."""
+        return Module.named_parameters(self, *args, **kwargs)
+
+    def named_buffers(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's, under names that begin with ``module.``."""
+        return Module.named_buffers(self, *args, **kwargs)
 
 
 class DistributedDataParallel(Module):
-    """Not supported: training over several processes. Making one raises ValueError."""
+    """Not supported under this name: `gabbro.distributed.DataParallel` trains over processes. Raises ValueError."""
 
     def __init__(self, module: Module, *args: Any, **options: Any) -> None:
         super().__init__()
-        raise ValueError("[DistributedDataParallel] training over several processes is not supported")
+        raise ValueError("[DistributedDataParallel] use gabbro.distributed.DataParallel under mpirun")

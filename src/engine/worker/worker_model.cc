@@ -63,6 +63,7 @@ bool is_worker_wanted(const std::string& device) {
 }
 
 bool is_worker_wanted(const LoadOptions& options) {
+  if (options.over_processes) return false;
   if (options.devices.empty()) return is_worker_wanted(options.device);
   return std::ranges::any_of(options.devices, [](const std::string& device) { return is_worker_wanted(device); });
 }

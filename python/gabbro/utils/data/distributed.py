@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sized
 
+from ... import distributed
 from ...functions.random import Generator, randperm
 from .samplers import Sampler
 
@@ -12,7 +13,7 @@ from .samplers import Sampler
 class DistributedSampler(Sampler[int]):
     """Every `num_replicas`-th number of a data set, from `rank` on, in an order that `set_epoch` changes.
 
-    Gabbro has no process groups: `num_replicas` and `rank` have to be given.
+    Without `num_replicas` and `rank` these are the processes that ``mpirun`` has started.
     """
 
     def __init__(
@@ -24,8 +25,10 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        if num_replicas is None or rank is None:
-            raise ValueError("[DistributedSampler] num_replicas and rank are needed: there are no process groups")
+        if (num_replicas is None or rank is None) and not distributed.is_available():
+            raise ValueError("[DistributedSampler] num_replicas and rank are needed: mpirun has started no processes")
+        num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+        rank = distributed.get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(f"[DistributedSampler] rank {rank} of {num_replicas}")
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
