@@ -43,6 +43,7 @@ Written write_packs(const TestgenOptions& o, testgen::PackOptions options, const
     try {
       const testgen::Source source = read_source(target);
       options.command = command_of(o, source);
+      options.engines = engines_of(o, source);
       testgen::check_source(source, options.task);
       can_be_made = true;
       pack = testgen::make_pack(source, options);
@@ -62,7 +63,9 @@ Written write_packs(const TestgenOptions& o, testgen::PackOptions options, const
     inputs.refuse_folder(folder);
     {
       const SignalsHeld held;  // a pack is there as a whole, or not at all
-      testgen::write_pack(pack, folder, o.force || o.verify);
+      const bool is_first = written.document["types"].empty();
+      if (is_first && !alone) testgen::write_shared(o.out, o.force || o.verify);
+      testgen::write_pack(pack, folder, o.force || o.verify, alone);
     }
     written.document["types"].push_back(describe(pack, folder));
     written.lines += fmt::format("{}: {}, {} checks, {}\n", pack.type, pack.model_class, pack.checks.size(), folder);
@@ -259,7 +262,10 @@ void add_testgen(Command root) {
   command.option("--checks", o->checks, "Only these checks").placeholder("NAMES");
   command.option("--without", o->without, "All checks but these").placeholder("NAMES");
   command.numbers("--lengths", o->lengths, "Lengths of padding").default_text("1,31,32,33");
-  command.option("--engine", o->engines, "transformers, gabbro: also the blocks of Gabbro against f64 (parity)")
+  command
+      .option("--engine", o->engines,
+              "transformers, gabbro: also the blocks of Gabbro against f64 (parity); auto: of the families that Gabbro "
+              "runs")
       .placeholder("NAMES");
   command.number("--seed", o->seed, "Seed of weights and inputs");
   command.flag("--force", o->force, "Replace packs that are there");

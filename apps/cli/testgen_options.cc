@@ -12,6 +12,7 @@
 #include "src/base/error.h"
 #include "src/formats/hugging_face/json_file.h"
 #include "src/hub/model_cache.h"
+#include "src/models/llm/registry.h"
 #include "src/testgen/shrink.h"
 
 namespace gabbro::cli {
@@ -67,6 +68,15 @@ std::string meant_by(const std::string& target) {
 
 }  // namespace
 
+std::vector<std::string> engines_of(const TestgenOptions& o, const testgen::Source& source) {
+  if (o.engines != "auto") return split_names(o.engines, "--engine");
+  std::vector<std::string> engines = {"transformers"};
+  const auto type = source.config.find("model_type");
+  const bool is_named = type != source.config.end() && type->is_string();
+  if (is_named && llm::find_family(type->get<std::string>()) != nullptr) engines.emplace_back("gabbro");
+  return engines;
+}
+
 std::string command_of(const TestgenOptions& o, const testgen::Source& source) {
   std::string text = "gabbro testgen " + (source.is_default ? source.name : "config.json");
   const TestgenOptions usual;
@@ -114,12 +124,11 @@ testgen::PackOptions pack_options(const TestgenOptions& o) {
                                .devices = o.devices,
                                .checks = split_names(o.checks, "--checks"),
                                .without = split_names(o.without, "--without"),
-                               .engines = split_names(o.engines, "--engine"),
                                .seed = o.seed,
                                .version = "gabbro " GABBRO_VERSION};
   if (!o.lengths.empty()) options.lengths = o.lengths;
   for (const std::string& size : options.sizes) testgen::parse_size(size);
-  check_names(options.engines, {"transformers", "gabbro"}, "--engine");
+  if (o.engines != "auto") check_names(split_names(o.engines, "--engine"), {"transformers", "gabbro"}, "--engine");
   check_names(options.dtypes, {"f32", "bf16", "f16"}, "--dtypes");
   check_names(options.checks, check_ids(), "--checks");
   check_names(options.without, check_ids(), "--without");

@@ -14,7 +14,7 @@ struct TestgenOptions {
   CommonOptions common;
   std::vector<std::string> targets;
   std::string out, task, family, from, list, python = "python3";
-  std::string sizes = "tiny", dtypes = "f32,bf16,f16", devices = "auto", checks, without, engines = "transformers";
+  std::string sizes = "tiny", dtypes = "f32,bf16,f16", devices = "auto", checks, without, engines = "auto";
   std::vector<int> lengths;  // empty: the defaults of PackOptions
   uint64_t seed = 0;
   bool all = false, force = false;
@@ -39,6 +39,9 @@ class TemporaryFolder {
 
 // The options of the packs. Throws bad_input for names that mean nothing, with those there are.
 testgen::PackOptions pack_options(const TestgenOptions& options);
+
+// The engines of --engine; auto: transformers, and gabbro where it has the family of the source's type.
+std::vector<std::string> engines_of(const TestgenOptions& options, const testgen::Source& source);
 
 // The command that writes the pack of a source, without paths: packs are attached to reports.
 std::string command_of(const TestgenOptions& options, const testgen::Source& source);

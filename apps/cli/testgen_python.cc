@@ -88,7 +88,10 @@ int run_python(const TestgenOptions& options, const std::string& script, const s
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   ::setenv("HF_HUB_OFFLINE", "1", 0);  // nothing is downloaded, unless the user says so
-  const SignalsHeld held;              // they end Python, and this program after it, so that nothing is left
+  std::error_code unknown;
+  const fs::path self = fs::read_symlink("/proc/self/exe", unknown);
+  if (!unknown) ::setenv("GABBRO_PROGRAM", self.c_str(), 0);  // the engine of the check parity
+  const SignalsHeld held;  // they end Python, and this program after it, so that nothing is left
   pid_t process = 0;
   const int error = spawn(process, argv, held.before());
   if (error != 0) {

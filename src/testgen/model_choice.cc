@@ -14,6 +14,7 @@ constexpr const char* kTaskOrder[] = {"seq2seq-lm",
                                       "causal-lm",
                                       "image-text-to-text",
                                       "multimodal-lm",
+                                      "zero-shot-image-classification",  // both towers; its other classes have one
                                       "ctc",
                                       "image-classification",
                                       "object-detection",
@@ -23,7 +24,6 @@ constexpr const char* kTaskOrder[] = {"seq2seq-lm",
                                       "video-classification",
                                       "audio-classification",
                                       "time-series-prediction",
-                                      "zero-shot-image-classification",
                                       "base"};
 
 bool is_name(const std::string& text, const char* more) {

@@ -12,10 +12,12 @@
 namespace gabbro::testgen {
 namespace {
 
-constexpr const char* kPlainFiles[] = {"caches.py",     "calls.py",      "choices.py",   "conftest.py", "forms.py",
-                                       "generation.py", "helpers.py",    "known.py",     "locate.py",   "losses.py",
-                                       "plugin.py",     "recorded.py",   "reproduce.py", "saving.py",   "support.py",
-                                       "versions.py",   "pyproject.toml"};
+// The code that all packs share, in kSharedFolder.
+constexpr const char* kSharedFiles[] = {"caches.py",  "calls.py",       "cards.py",      "choices.py",   "endpoints.py",
+                                        "forms.py",   "generation.py",  "helpers.py",    "known.py",     "layers.py",
+                                        "locate.py",  "losses.py",      "operations.py", "parity.py",    "plugin.py",
+                                        "probe.py",   "properties.py",  "recorded.py",   "reproduce.py", "saving.py",
+                                        "support.py", "pyproject.toml", "training.py",   "versions.py"};
 constexpr const char* kTestFiles[] = {"test_detect.py", "test_probe.py",    "test_layers.py",   "test_properties.py",
                                       "test_forms.py",  "test_generate.py", "test_training.py", "test_memory.py",
                                       "test_speed.py",  "test_devices.py",  "test_parity.py"};
@@ -192,18 +194,26 @@ void add_configs(Pack& pack, const Source& source, const PackOptions& options) {
   }
 }
 
-// Adds the row of data/recorded.json, which is about the default configuration, the default seed and one class.
+// Adds the row of data/recorded.json, which is about the default configuration and one class. Its values are of the
+// default seed, its errors of any.
 void add_recorded(Pack& pack, const Source& source, const PackOptions& options) {
   static const Json document = Json::parse(embedded_file("data/recorded.json"));
   const auto row = document.find(pack.type);
-  const bool is_of_pack =
-      row != document.end() && source.is_default && options.seed == 0 && row->at("task") == pack.task;
+  const bool is_of_pack = row != document.end() && source.is_default && row->at("task") == pack.task;
   if (is_of_pack) {
-    pack.files["recorded.json"] = row->dump() + "\n";
-  } else if (contains(pack.checks, "recorded")) {
+    Json own = *row;
+    if (options.seed != 0) own.erase("values");
+    pack.files["recorded.json"] = own.dump() + "\n";
+  }
+  if ((!is_of_pack || options.seed != 0) && contains(pack.checks, "recorded")) {
     pack.notes.push_back(
         "no recorded values for this configuration: a formula that is wrong on the CPU too goes unseen");
   }
+}
+
+// The largest errors of correct implementations by data type and depth of blocks, which test_layers.py compares.
+void add_ceilings(Pack& pack) {
+  if (contains(pack.checks, "layers")) pack.files["ceilings.json"] = embedded_file("data/ceilings.json");
 }
 
 // Checks that --checks names and that say nothing about this class. Throws bad_input where no check is left.
@@ -244,10 +254,12 @@ Pack make_pack(const Source& source, const PackOptions& options) {
   pack.checks = choose_checks(options, model, recipe, source.config);
   note_checks_left_out(source, options, pack);
   add_recorded(pack, source, options);
+  add_ceilings(pack);
   const Json values = values_of(pack, model, options);
   add_configs(pack, source, options);
-  for (const char* name : kPlainFiles) pack.files[name] = embedded_file(std::string("templates/") + name);
-  pack.files["machine.py"] = embedded_file("run/machine.py");
+  for (const char* name : {"conftest.py", "pyproject.toml"}) {
+    pack.files[name] = embedded_file(std::string("templates/") + name);
+  }
   for (const char* name : {"case.py", "endpoint.py", "README.md"}) {
     pack.files[name] = add_imports(render(std::string(name) + ".jinja", values));
   }
@@ -258,8 +270,13 @@ Pack make_pack(const Source& source, const PackOptions& options) {
     const std::string text = keep_checks(render(std::string(name) + ".jinja", values), pack.checks);
     if (!text.empty()) pack.files[name] = add_imports(text);
   }
-  if (pack.files.contains("test_parity.py")) pack.files["operations.py"] = embedded_file("templates/operations.py");
   return pack;
+}
+
+std::map<std::string, std::string> shared_files() {
+  std::map<std::string, std::string> files = {{"machine.py", std::string(embedded_file("run/machine.py"))}};
+  for (const char* name : kSharedFiles) files[name] = embedded_file(std::string("templates/") + name);
+  return files;
 }
 
 const std::vector<std::pair<std::string, std::string>>& all_checks() {

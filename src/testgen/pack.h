@@ -49,6 +49,12 @@ void check_source(const Source& source, const std::string& task);
 // As check_source(); also for values of the configuration that cannot be made small.
 Pack make_pack(const Source& source, const PackOptions& options);
 
+// The folder of the code that packs share: in a pack, or next to several.
+inline constexpr const char* kSharedFolder = "gabbro_testgen";
+
+// The files of that folder by name, the same for all packs of this program.
+std::map<std::string, std::string> shared_files();
+
 // Every check there is, with one line about it; and every family.
 const std::vector<std::pair<std::string, std::string>>& all_checks();
 const std::vector<std::string>& all_families();

@@ -13,6 +13,9 @@ TREES = support.TREES
 # Forbidden in generated files: replacements for a missing device, hidden errors, names of models on the hub.
 FORBIDDEN = re.compile(r"\bmock|except:|except Exception|hasattr\(torch\.version|bert-base|meta-llama|huggingface\.co/[a-z]", re.I)
 LEAST_RECORDED = 75  # rows of recorded.json that are of a type's default class
+LONGEST = 600  # lines of Python in a pack
+MOST_BYTES = 30 << 20  # of the packs of all types
+SHARED = "gabbro_testgen"
 HOSTILE = {"model_type": "llama\"\n'''import os", "architectures": ["X'''"]}
 
 
@@ -24,7 +27,11 @@ def longest_function(text):
 class Packs(TestCase):
     def pack(self, *arguments, name="pack"):
         self.succeeds("testgen", *arguments, "-o", self.folder / name)
-        return {path.name: path.read_text() for path in sorted((self.folder / name).iterdir())}
+        return {path.name: path.read_text() for path in sorted((self.folder / name).rglob("*")) if path.is_file()}
+
+    def lines_of(self, folder):
+        """Lines of Python that a pack has besides the code that packs share."""
+        return sum(len(path.read_text().splitlines()) for path in folder.glob("*.py"))
 
     def test_a_pack_is_plain_python_and_the_same_again(self):
         files = self.pack("llama")
@@ -36,6 +43,7 @@ class Packs(TestCase):
             self.assertNotRegex(text, FORBIDDEN, name)
             if name.endswith(".py"):
                 self.assertLessEqual(longest_function(text), 40, name)
+        self.assertLess(self.lines_of(self.folder / "pack"), LONGEST)
         self.assertEqual(json.loads(files["tiny.json"])["hidden_size"], 64)
         self.assertEqual(json.loads(files["tiny.json"])["num_hidden_layers"], 2)
 
@@ -51,7 +59,11 @@ class Packs(TestCase):
         for row in skipped:
             self.assertNotIn("\n", row["reason"])
         self.check_recorded(made)
-        folders = sorted((self.folder / "all").iterdir())
+        folders = sorted(path.parent for path in (self.folder / "all").glob("*/case.py"))
+        self.assertEqual(sorted(path.name for path in (self.folder / "all").iterdir() if path not in folders), [SHARED])
+        self.assertLess(max(map(self.lines_of, folders)), LONGEST)
+        size = sum(path.stat().st_size for path in (self.folder / "all").rglob("*"))
+        self.assertLess(size, MOST_BYTES)
         texts = [path.read_text() for folder in folders[::50] for path in folder.glob("*.py")]
         for text in texts + [(folder / "inputs.py").read_text() for folder in folders]:
             self.assertLessEqual(longest_function(text), 40, text[:80])
@@ -70,8 +82,10 @@ class Packs(TestCase):
         self.assertGreaterEqual(rows, LEAST_RECORDED)
 
     def test_recorded_values_are_of_defaults(self):
-        self.assertIn("recorded.json", self.pack("llama"))
-        self.assertNotIn("recorded.json", self.pack("llama", "--seed", "1", name="seed"))
+        self.assertIn("values", json.loads(self.pack("llama")["recorded.json"]))
+        of_seed = json.loads(self.pack("llama", "--seed", "1", name="seed")["recorded.json"])
+        self.assertNotIn("values", of_seed)  # which depend on the seed, as the ceilings of errors do not
+        self.assertIn("errors", of_seed)
         result = self.succeeds("testgen", "llama", "--task", "token-classification", "-o", self.folder / "other")
         self.assertIn("no recorded values", result.err.decode())
         self.assertIn("no recorded values", (self.folder / "other" / "README.md").read_text())
@@ -90,7 +104,28 @@ class Packs(TestCase):
         self.assertNotIn("test_generate.py", files)
         names = self.file("list", "# a comment\nllama\nbert\n")
         self.succeeds("testgen", "--from", names, "-o", self.folder / "several")
-        self.assertEqual(sorted(p.name for p in (self.folder / "several").iterdir()), ["bert", "llama"])
+        self.assertEqual(sorted(p.name for p in (self.folder / "several").iterdir()), ["bert", SHARED, "llama"])
+        self.assertFalse((self.folder / "several" / "llama" / SHARED).exists())
+
+    def test_shared_code_of_another_version_is_replaced_with_force(self):
+        shared = self.folder / "out" / SHARED / "plugin.py"
+        self.succeeds("testgen", "llama", "bert", "-o", self.folder / "out")
+        self.succeeds("testgen", "t5", "gpt2", "-o", self.folder / "out")
+        text = shared.read_text()
+        shared.write_text(text + "# another version\n")
+        self.fails(2, "testgen", "vit", "opt", "-o", self.folder / "out", says="another version")
+        self.succeeds("testgen", "vit", "opt", "-o", self.folder / "out", "--force")
+        self.assertEqual(shared.read_text(), text)
+
+    def test_the_engine_gabbro_is_for_its_families(self):
+        self.assertIn("test_parity.py", self.pack("llama", name="llama"))
+        self.assertNotIn("test_parity.py", self.pack("llama", "--engine", "transformers", name="other"))
+        self.assertNotIn("test_parity.py", self.pack("bert", name="bert"))
+
+    def test_models_of_two_towers_are_tested_as_a_whole(self):
+        files = self.pack("clip")
+        self.assertIn('MODEL_CLASS = "CLIPModel"', files["case.py"])
+        self.assertIn("def test_similarity", files["test_layers.py"])
 
     def test_true_size_keeps_widths(self):
         files = self.pack("llama", "--size", "tiny,true")

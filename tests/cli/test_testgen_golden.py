@@ -116,10 +116,10 @@ class Packs(TestCase):
         return self.folder / "pack"
 
     def test_parity_is_for_causal_models_and_the_engine_gabbro(self):
-        names = {path.name for path in self.pack("llama", "--engine", "transformers,gabbro").iterdir()}
+        names = {path.name for path in self.pack("llama", "--engine", "transformers,gabbro").rglob("*")}
         wanted = {"test_parity.py", "operations.py", "locate.py", "reproduce.py", "known.py", "known_faults.json"}
         self.assertLessEqual(wanted, names)
-        self.assertFalse((self.pack("llama", "--force") / "test_parity.py").exists())
+        self.assertFalse((self.pack("llama", "--engine", "transformers", "--force") / "test_parity.py").exists())
         self.fails(2, "testgen", "llama", "-o", self.folder / "other", "--engine", "nonsense", says="nonsense")
 
     def test_bisect_names_what_it_lacks(self):
@@ -129,26 +129,30 @@ class Packs(TestCase):
         self.assertIn("locate.py", result.err.decode())
 
     def test_known_faults_match_by_card_version_check_and_dtype(self):
-        known = load(self.pack("vit") / "known.py")
+        pack = self.pack("vit")
+        known = load(pack / "gabbro_testgen" / "known.py")
+        rows = known.load(pack)
         facts = {"gfx": "gfx1100", "hip": "6.4.1", "transformers": "5.24.0", "type": "vit"}
-        repeat = known.matching("test_repeat[cuda:0-bf16-tiny]", facts)
+        repeat = known.matching(rows, "test_repeat[cuda:0-bf16-tiny]", facts)
         self.assertTrue(any("6416" in line for line in repeat), repeat)
-        self.assertEqual(known.matching("test_repeat[cuda:0-f32-tiny]", facts), [])
-        self.assertEqual(known.matching("test_repeat[cuda:0-bf16-tiny]", {**facts, "gfx": "gfx942"}), [])
+        self.assertEqual(known.matching(rows, "test_repeat[cuda:0-f32-tiny]", facts), [])
+        self.assertEqual(known.matching(rows, "test_repeat[cuda:0-bf16-tiny]", {**facts, "gfx": "gfx942"}), [])
         attention = "test_attention[cuda:0-f32-tiny-sdpa]"
-        self.assertFalse(any("147460" in line for line in known.matching(attention, facts)))
-        self.assertTrue(any("147460" in line for line in known.matching(attention, {**facts, "hip": "6.2.0"})))
+        self.assertFalse(any("147460" in line for line in known.matching(rows, attention, facts)))
+        self.assertTrue(any("147460" in line for line in known.matching(rows, attention, {**facts, "hip": "6.2.0"})))
 
     def test_known_faults_are_stale_where_their_tests_pass_and_after_their_day(self):
-        known = load(self.pack("vit") / "known.py")
+        pack = self.pack("vit")
+        known = load(pack / "gabbro_testgen" / "known.py")
+        rows = known.load(pack)
         facts = {"gfx": "gfx1032", "hip": "7.0.0", "transformers": "5.24.0", "type": "vit"}
         today, later = datetime.date(2026, 11, 26), datetime.date(2036, 1, 1)
         passed = [{"test": "test_probe[cuda:0-bf16-gemm]", "status": "passed"}]
         failed = [{"test": "test_probe[cuda:0-bf16-gemm]", "status": "crashed"}, *passed]
-        self.assertEqual(len(known.stale(facts, passed, today)), 1)
-        self.assertEqual(known.stale(facts, failed, today), [])
-        self.assertEqual(known.stale({**facts, "gfx": "gfx1100"}, [], today), [])
-        self.assertEqual(len(known.stale(facts, failed, later)), len(known.ROWS))
+        self.assertEqual(len(known.stale(rows, facts, passed, today)), 1)
+        self.assertEqual(known.stale(rows, facts, failed, today), [])
+        self.assertEqual(known.stale(rows, {**facts, "gfx": "gfx1100"}, [], today), [])
+        self.assertEqual(len(known.stale(rows, facts, failed, later)), len(rows))
 
     def test_an_overdue_known_fault_fails_verify(self):
         pack = self.pack("vit")

@@ -145,8 +145,8 @@ class Isolation(TestCase):
 
 @unittest.skipUnless(HAS_TOOLS, "no torch, transformers and pytest here: GABBRO_TEST_PYTHON names an interpreter")
 class Packs(TestCase):
-    def pack(self, *types, checks):
-        self.succeeds("testgen", *types, "-o", self.folder / "pack", "--checks", checks, "--dtypes", "f32")
+    def pack(self, *types, checks, dtypes="f32"):
+        self.succeeds("testgen", *types, "-o", self.folder / "pack", "--checks", checks, "--dtypes", dtypes)
         return self.folder / "pack"
 
     def results(self, pack):
@@ -166,6 +166,29 @@ class Packs(TestCase):
             self.assertIn("6 passed", done.stdout)
             self.assertIn("llama: transformers", done.stdout)
             self.assertIn("bert: transformers", done.stdout)
+
+    def test_packs_with_shared_code_of_their_own_run_in_one_pytest(self):
+        for kind in ("llama", "bert"):
+            self.succeeds("testgen", kind, "-o", self.folder / "alone" / kind, "--checks", "recorded", "--dtypes", "f32")
+            self.assertTrue((self.folder / "alone" / kind / "gabbro_testgen" / "plugin.py").is_file())
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+        done = subprocess.run([PYTHON, "-m", "pytest", "-q", "."], cwd=self.folder / "alone", env=environment,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("4 passed", done.stdout)
+
+    def test_ceilings_of_parts_are_for_models_without_a_row(self):
+        config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 256, "vocab_size": 1000,
+                  "num_hidden_layers": 5, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 500}
+        pack = self.pack(self.file("config.json", json.dumps(config)), checks="layers", dtypes="bf16")
+        self.assertFalse((pack / "recorded.json").exists())
+        self.assertTrue(json.loads((pack / "ceilings.json").read_text()))
+        (pack / "ceilings.json").write_text(json.dumps({"f32": 1e-10, "bf16": 1e-10}))
+        code, rows = self.results(pack)
+        self.assertEqual(code, 1)
+        [words] = [row["reason"] for row in rows if row["status"] == "failed"]
+        self.assertIn("first wrong block: model.norm.output in bf16", words)
+        self.assertIn("in any recorded model", words)
 
     def test_a_model_that_cannot_be_built_is_one_failure(self):
         pack = self.pack("llama", checks="finite,batch,causal,recorded")

@@ -55,7 +55,7 @@ class WithoutTools(Verify):
         hidden = "def f():\n    try:\n        g()\n    except:\n        pass\n"
         for name, file, text in (("syntax", "case.py", "X = (\n"), ("nul", "inputs.py", "\0"),
                                  ("long", "test_layers.py", "def f():\n" + "    x = 1\n" * 40),
-                                 ("hidden", "helpers.py", hidden)):
+                                 ("hidden", "gabbro_testgen/helpers.py", hidden)):
             path = self.pack(name) / file
             path.write_text(path.read_text() + text)
         document, _ = self.verify(self.folder / "packs")

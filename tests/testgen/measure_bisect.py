@@ -170,8 +170,7 @@ def outcome(kind, name, out, device="cpu"):
 
 
 def of_pack(pack, names):
-    os.chdir(pack)
-    sys.path.insert(0, str(pack))
+    runner.enter(pack)
     rows = []
     with tempfile.TemporaryDirectory() as out:
         for kind, name in CASES:

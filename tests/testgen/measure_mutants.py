@@ -60,8 +60,7 @@ def find(kind, name, dtype, device="cpu"):
 def of_pack(pack, dtypes):
     import torch
 
-    os.chdir(pack)
-    sys.path.insert(0, str(pack))
+    runner.enter(pack)
     torch.set_num_threads(1)
     rows = []
     with tempfile.TemporaryDirectory():

@@ -89,8 +89,7 @@ def ratios(seed, regime):
 
 
 def of_pack(pack, seeds):
-    os.chdir(pack)
-    sys.path.insert(0, str(pack))
+    runner.enter(pack)
     torch.set_num_threads(1)
     table = {}
     for seed in range(seeds):

@@ -10,6 +10,9 @@ from collections.abc import Callable
 # Packs of the files of --cases that do not name theirs. The states of mamba have another reorder_cache() than the
 # layers that fault_beams breaks: faults/states.py has it.
 TYPES_OF_CASES = {"fault_padding_leaks": ("bert", "t5", "whisper"), "fault_beams": ("llama", "t5")}
+CHECKS_OF_CASES = {"fault_padding_leaks": "mask", "fault_beams": "beams", "fault_batch_of_four": "batch_sizes",
+                   "fault_checkpoint": "checkpointing", "fault_long_keys": "lengths", "fault_loss": "loss",
+                   "fault_positions": "unplaced", "fault_scale": "layers", "fault_static_cache": "static"}
 
 
 @dataclasses.dataclass
@@ -19,16 +22,17 @@ class Row:
     report: str  # the public report, or the commit or paper that has the right formula
     dtypes: str
     block: str  # part of the block's name that the message has to have; empty if the fault is in no block
+    check: str  # pytest's expression of the tests that are to find it
     module: str  # the file of faults/
 
 
 FAULTS: dict[str, Row] = {}
 
 
-def fault(*types, report="", dtypes="f32", block=""):
+def fault(*types, report="", dtypes="f32", block="", check=""):
     """Registers a function that plants a fault which has to turn the packs of these types red."""
     def register(plant):
-        FAULTS[plant.__name__] = Row(types, plant, report, dtypes, block, plant.__module__)
+        FAULTS[plant.__name__] = Row(types, plant, report, dtypes, block, check, plant.__module__)
         return plant
     return register
 

@@ -2,11 +2,14 @@
 """Runs packs against planted faults, and prints for each fault whether the default run is red, with the first message.
 
     planted_faults.py --program GABBRO [--cases DIR] [--only NAME,...] [--types TYPE,...] [--json FILE] [--first]
+                      [--aimed] [--table FILE]
 
 A fault is a file `fault_NAME.py` of DIR, which plants itself when it is imported, or a function of faults/*.py. Each
 runs in a fork of this process, before the pack's tests do. A fault names its packs in TYPES, else it has `--types`.
 Without a fault every pack has to be green. Exit code 1 if one is red, or if a fault is not found. --json FILE keeps the
-rows; faults that have one there do not run again.
+rows; faults that have one there do not run again. --aimed runs the tests that are to find a fault, and the whole pack
+only where they are green: they are part of it, so that what they find the pack finds. --table FILE writes the list of
+the faults.
 """
 import argparse
 import contextlib
@@ -33,16 +36,20 @@ class Fault:
     `types`: the packs that have to be red, `block`: what one of the messages names.
     """
 
-    def __init__(self, name, types, plant, dtypes="", block=""):
+    def __init__(self, name, types, plant, dtypes="", block="", check="", report=""):
         self.name, self.types, self.plant, self.dtypes, self.block = name, types, plant, dtypes, block
+        self.check, self.report = check, report
 
 
 def faults_of(folder, types):
-    faults = [Fault(name, row.types, row.plant, row.dtypes, row.block) for name, row in planted.load().items()]
+    faults = [Fault(name, row.types, row.plant, row.dtypes, row.block, row.check, row.report)
+              for name, row in planted.load().items()]
     for path in sorted(pathlib.Path(folder).glob("fault_*.py")) if folder else []:
         line = next((x for x in path.read_text().splitlines() if x.startswith("TYPES")), "")
         named = tuple(word for word in line.replace('"', "'").split("'")[1::2])
-        faults.append(Fault(path.stem, named or planted.TYPES_OF_CASES.get(path.stem, types), importer(path)))
+        kinds = named or planted.TYPES_OF_CASES.get(path.stem, types)
+        faults.append(Fault(path.stem, kinds, importer(path), check=planted.CHECKS_OF_CASES.get(path.stem, ""),
+                            report="issue 55"))
     return faults
 
 
@@ -114,22 +121,29 @@ def message_of(red, block):
 
 def run_all(options, folder):
     """Yields a row for each fault and pack when it is done."""
-    waiting, running = [job for job in jobs_of(options) if (job[0].name, job[1]) not in options.done], {}
+    waiting = [(*job, options.aimed and job[0].check) for job in jobs_of(options)
+               if (job[0].name, job[1]) not in options.done]
+    running = {}
     number = 0
     while waiting or running:
         while waiting and len(running) < options.jobs:
-            fault, kind = waiting.pop(0)
+            fault, kind, aim = waiting.pop(0)
             pack = make_pack(options.program, kind, options.packs or folder, fault.dtypes or options.dtypes)
             number += 1
             out = pathlib.Path(folder) / f"{number}.json"
             plugins = [StopAtFirst()] if options.first and fault.name != "none" else []
-            running[run(pack.resolve(), fault.plant, out, options.k, plugins)] = (fault, kind, out, time.monotonic())
+            process = run(pack.resolve(), fault.plant, out, aim or options.k, plugins)
+            running[process] = (fault, kind, aim, out, time.monotonic())
         process, _ = os.wait()
-        fault, kind, out, started = running.pop(process)
+        fault, kind, aim, out, started = running.pop(process)
         red, rows = verdict(out)
+        if aim and not red:
+            waiting.insert(0, (fault, kind, ""))
+            continue
         message = message_of(red, fault.block)
         yield {"fault": fault.name, "pack": kind, "red": [row["test"] for row in red], "tests": len(rows),
-               "block": fault.block, "message": message["reason"], "test": message["test"],
+               "block": fault.block, "message": message["reason"], "test": message["test"], "aimed": bool(aim),
+               "report": fault.report,
                "named": not fault.block or fault.block in message["reason"],
                "seconds": round(time.monotonic() - started, 1)}
 
@@ -149,6 +163,18 @@ def summarize(rows):
     return int(bool(names["not found"] or names["red without a fault"]))
 
 
+def table_of(rows):
+    """The list of the faults as Markdown."""
+    lines = ["| fault | pack | report | found by | block named |", "| --- | --- | --- | --- | --- |"]
+    for row in rows:
+        if row["fault"] != "none":
+            test = f"`{row['test']}`" if row["red"] else "not found"
+            named = "" if not row["block"] else f"`{row['block']}`" if row["named"] else "no"
+            report = row["report"].removeprefix("github.com/") or "own"
+            lines.append(f"| `{row['fault']}` | {row['pack']} | {report} | {test} | {named} |")
+    return "\n".join(lines) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", required=True)
@@ -161,6 +187,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("-k", help="pytest's expression")
     parser.add_argument("--first", action="store_true", help="a fault's run ends with the first failure")
+    parser.add_argument("--aimed", action="store_true", help="first the tests that are to find a fault")
+    parser.add_argument("--table", type=pathlib.Path, help="write the list of the faults as Markdown")
     options = parser.parse_args()
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
     os.environ.update(CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES="")
@@ -177,6 +205,8 @@ def main():
                 print(f"    {row['test']}: {row['message'].splitlines()[0] if row['message'] else ''}", flush=True)
             if kept:
                 kept.write_text(json.dumps(rows, indent=1))
+            if options.table:
+                options.table.write_text(table_of(rows))
     return summarize(rows)
 
 

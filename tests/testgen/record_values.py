@@ -3,15 +3,19 @@
 
     record_values.py GABBRO [--out FILE] [--seeds N] [--seconds S] [--packs FOLDER] [TYPE...]
 
-A row has three numbers of every block and output of the small model in f64, and the largest error of the CPU in f32,
-bf16 and f16 in each block over N seeds of the weights. Without TYPE: all types that have no row yet. Other rows stay.
-Run it with the version of transformers that the rows shall name. --packs has packs that were made before.
+A row has three numbers of every block and output of the small model in f64, and an error of the CPU in f32, bf16 and
+f16 in each block over N seeds of the weights: the largest, or the mean and SIGMAS standard deviations where that is
+more. Without TYPE: all types that have no row yet. Other rows stay. Run it with the version of transformers that the
+rows shall name. --packs has packs that were made before. ceilings.json next to FILE has the largest errors of all rows
+in blocks next to layers, such as norms and rotations, by data type, for models without a row.
 """
 import argparse
+import functools
 import json
 import os
 import pathlib
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,44 +27,57 @@ import runner  # noqa: E402
 
 OUT = ROOT / "src" / "testgen" / "data" / "recorded.json"
 LIMIT = 40  # seconds of one type, and
-LIMIT_OF_SEED = 2  # seconds of each seed
+LIMIT_OF_SEED = 3  # seconds of each seed
 MOST = 20 << 10  # bytes of a row
 MOST_BLOCKS = 60
 LARGEST = 0.25  # an error above it says nothing about a data type
+SIGMAS = 6  # no seed of a correct implementation is beyond the mean and this number of standard deviations
+ENOUGH = 8  # seeds from which on a standard deviation is known
 
 
 def errors_of(support, make_inputs, seeds):
-    """{block: {dtype: largest relative error of the CPU}}, each block with the oracle's inputs."""
-    largest = {}
+    """{block: {dtype: bound of the CPU's relative error}}, each block with the oracle's inputs."""
+    seen, refused = {}, set()
     for seed in range(seeds):
         weights = support.set_weights(support.build_model(), seed=seed)
         for name, dtype in support.DTYPES.items():
             try:
-                for block, e in errors_of_dtype(support, make_inputs, weights, seed, dtype):
-                    of_block = largest.setdefault(block, {})
-                    of_block[name] = max(of_block.get(name, 0.0), e)
+                for block, e in errors_of_dtype(support, make_inputs, weights, seed, dtype, name in refused):
+                    seen.setdefault(block, {}).setdefault(name, []).append(e)
             except (RuntimeError, NotImplementedError):
-                continue  # the CPU does not have this data type for the model
-    rows = {block: {n: float(f"{e:.2g}") for n, e in row.items() if 0 < e < LARGEST} for block, row in largest.items()}
+                refused.add(name)  # the CPU does not have this data type for the model
+    bounds = {block: {name: bound_of(errors) for name, errors in row.items()} for block, row in seen.items()}
+    rows = {block: {n: float(f"{e:.2g}") for n, e in row.items() if 0 < e < LARGEST} for block, row in bounds.items()}
     return {block: row for block, row in rows.items() if row}
 
 
-def errors_of_dtype(support, make_inputs, weights, seed, dtype):
+def bound_of(errors):
+    """The largest error, or the mean and SIGMAS deviations where that is more."""
+    spread = statistics.pstdev(errors) if len(errors) >= ENOUGH else 0.0
+    return max(*errors, statistics.fmean(errors) + SIGMAS * spread, 0.0)
+
+
+def errors_of_dtype(support, make_inputs, weights, seed, dtype, is_refused):
+    """(block and output, relative error) of one seed."""
+    import forms
     import torch
 
+    if is_refused:
+        return
     attention = support.attention_of_oracle()
     reference = support.set_implementation(support.to_dtype(support.copy.deepcopy(weights), dtype), attention)
     oracle = support.set_implementation(support.copy.deepcopy(reference).double(), attention)
-    for call in support.record(oracle, make_inputs(oracle, seed=seed)):
+    make = functools.partial(make_inputs, seed=seed)
+    of_blocks = forms.calls_of(oracle, make) if seed == 0 else [(c.block, c) for c in support.record(oracle, make(oracle))]
+    for title, call in of_blocks:
         call = support.on_grid(call, dtype)
         exact = dict(support.run_block(oracle, call, "cpu", torch.float64))
         for part, value in support.run_block(reference, call, "cpu", dtype):
-            yield f"{call.block}.{part}", support.distance(value, exact[part])[0]
+            yield f"{title}.{part}", support.distance(value, exact[part])[0]
 
 
 def record(pack, seeds):
-    os.chdir(pack)
-    sys.path.insert(0, str(pack))
+    runner.enter(pack)
     import torch
     import transformers
 
@@ -111,6 +128,17 @@ def write(path, rows):
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
+def write_ceilings(path, rows):
+    """{data type: largest error of blocks that are in no list of layers} of all rows."""
+    largest = {}
+    for row in rows.values():
+        for block, of_block in row["errors"].items():
+            if not any(part.isdigit() for part in block.split(".")):
+                for name, error in of_block.items():
+                    largest[name] = max(largest.get(name, 0.0), error)
+    path.write_text(json.dumps(largest) + "\n")
+
+
 def make_packs(options, folder):
     """The folders of the packs, by type."""
     if options.packs:
@@ -147,6 +175,7 @@ def main():
                 write(options.out, rows)
             else:
                 failed.append(f"{kind}: {out.read_text()}")
+    write_ceilings(options.out.parent / "ceilings.json", rows)
     print("\n".join([*failed, f"{len(rows)} rows, {len(failed)} not recorded"]))
     return 0
 

@@ -42,8 +42,7 @@ def use(pack, folder):
     import torch
 
     torch.set_num_threads(1)
-    os.chdir(pack)
-    sys.path.insert(0, str(pack))
+    runner.enter(pack)
     import support
 
     endpoint, inputs = importlib.import_module("endpoint"), importlib.import_module("inputs")

@@ -113,8 +113,9 @@ def run_jobs(jobs, count, until, folder):
 
 def enter(pack, facts):
     """Makes the pack's modules importable; torch is asked for its devices once in the run, not once a pack."""
-    os.chdir(pack)
-    sys.path.insert(0, str(pack))
+    import runner
+
+    runner.enter(pack)
     import machine
 
     machine.detect = lambda: facts

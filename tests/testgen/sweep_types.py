@@ -55,8 +55,7 @@ def packs_of(options, temporary):
 
 def climb(pack, say):
     """Says each stage that a pack's model reaches."""
-    os.chdir(pack)
-    sys.path.insert(0, str(pack))
+    runner.enter(pack)
     import torch
 
     torch.set_num_threads(1)

@@ -8,15 +8,16 @@ Exit codes: 0 where an operation was found, 1 where none was, 2 for a folder wit
 from __future__ import annotations
 
 import importlib.util
-import os
 import pathlib
 import sys
+
+import runner
 
 
 def main(words: list[str]) -> int:
     pack, test, *rest = words
     folder = pathlib.Path(pack).resolve()
-    if not (folder / "locate.py").is_file():
+    if not (runner.shared_of(folder) / "locate.py").is_file():
         print(f"gabbro: error: {pack}: holds no pack with a locate.py", file=sys.stderr)
         return 2
     for name in ("torch", "transformers"):
@@ -26,8 +27,7 @@ def main(words: list[str]) -> int:
     out = pathlib.Path(rest[rest.index("--output") + 1]).resolve() if "--output" in rest else pathlib.Path.cwd()
     if "--output" in rest:
         rest[rest.index("--output") + 1] = str(out)
-    os.chdir(folder)
-    sys.path.insert(0, str(folder))
+    runner.enter(folder)
     import locate
 
     return int(locate.main([test, *rest]))

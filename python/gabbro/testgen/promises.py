@@ -82,8 +82,9 @@ def stale_faults(pack: pathlib.Path, options: Any, machine: dict[str, Any]) -> l
 
     machine: the document of machine.detect(). Tests run only where it is what a row is about.
     """
-    spec = importlib.util.spec_from_file_location("known_of_pack", pack / "known.py")
-    if spec is None or spec.loader is None or not (pack / "known_faults.json").is_file():
+    spec = importlib.util.spec_from_file_location("known_of_pack", runner.shared_of(pack) / "known.py")
+    missing = not (runner.shared_of(pack) / "known.py").is_file() or not (pack / "known_faults.json").is_file()
+    if spec is None or spec.loader is None or missing:
         return [f"{pack.name}: known.py or known_faults.json is missing"]
     known = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(known)
@@ -94,10 +95,11 @@ def stale_faults(pack: pathlib.Path, options: Any, machine: dict[str, Any]) -> l
         facts["gfx"] = usable[0]["gfx"]
     if importlib.util.find_spec("transformers") is not None:
         facts["transformers"] = importlib.metadata.version("transformers")
-    about = [row for row in known.ROWS if known.here(row, facts)]
+    rows = known.load(pack)
+    about = [row for row in rows if known.here(row, facts)]
     results: list[Any] = []
     if about:
         options.plugins, options.device = [], "auto"
         options.k = " or ".join(sorted({f"test_{check}" for row in about for check in row["checks"]}))
         [(_, results)] = runner.run_packs([pack], options)
-    return [f"{pack.name}: {line}" for line in known.stale(facts, results, datetime.date.today())]
+    return [f"{pack.name}: {line}" for line in known.stale(rows, facts, results, datetime.date.today())]

@@ -29,6 +29,18 @@ HERE = pathlib.Path(__file__).resolve().parent
 Result = dict[str, Any]
 PR_SET_PDEATHSIG = 1
 FAILED = ("failed", "crashed", "timeout")
+SHARED = "gabbro_testgen"  # the folder of the code that packs share: in a pack, or next to several
+
+
+def shared_of(pack: pathlib.Path) -> pathlib.Path:
+    """The folder of the code that a pack shares with others; the pack itself if it has no such folder."""
+    return next((place for place in (pack / SHARED, pack.parent / SHARED) if place.is_dir()), pack)
+
+
+def enter(pack: pathlib.Path) -> None:
+    """Makes the modules of a pack importable. They read the files of the working directory's pack."""
+    os.chdir(pack)
+    sys.path[:0] = [str(pack), str(shared_of(pack))]
 
 
 class Collector:
@@ -108,8 +120,7 @@ def run_pytest(pack: pathlib.Path, words: list[str], plugins: list[Any]) -> tupl
     """Runs pytest in the pack's folder; its results, and the error of pytest itself, if any."""
     import pytest
 
-    os.chdir(pack)
-    sys.path.insert(0, str(pack))
+    enter(pack)
     collector = Collector(pack.name)
     said = io.StringIO()
     with redirect_stdout(said), redirect_stderr(said):  # usage errors of pytest are in the second

@@ -112,13 +112,19 @@ class Essence:
 
     def of_pack(self, pack: pathlib.Path) -> dict[str, str]:
         """{file: hash} of the Python files."""
-        return {path.name: self.of_text(path.name, path.read_text()) for path in sorted(pack.glob("*.py"))}
+        return {path.name: self.of_text(path.name, path.read_text()) for path in python_files(pack)}
+
+
+def python_files(pack: pathlib.Path) -> list[pathlib.Path]:
+    """The files of a pack and of the code that it shares with others."""
+    shared = runner.shared_of(pack)
+    return sorted([*pack.glob("*.py"), *(shared.glob("*.py") if shared != pack else [])])
 
 
 def parse(pack: pathlib.Path) -> Outcome:
     """Every file is Python with short functions, and without what hides a failure."""
     lines = []
-    for path in sorted(pack.glob("*.py")):
+    for path in python_files(pack):
         text = path.read_text()
         try:
             tree = ast.parse(text)
@@ -140,7 +146,10 @@ def type_check(pack: pathlib.Path, cache: pathlib.Path, limit: float) -> Outcome
         from mypy import api
 
         os.chdir(pack)
-        return api.run(["--strict", "--no-error-summary", "--no-color-output", "--cache-dir", str(cache), "."])
+        shared = runner.shared_of(pack)
+        os.environ["MYPYPATH"] = str(shared)
+        files = [str(path.relative_to(pack)) if path.parent == pack else str(path) for path in python_files(pack)]
+        return api.run(["--strict", "--no-error-summary", "--no-color-output", "--cache-dir", str(cache), *files])
 
     try:
         said, complaints, code = in_child(work, limit)
@@ -215,7 +224,9 @@ def run(pack: pathlib.Path, machine_files: list[str], limit: float) -> Outcome:
 def key_of(pack: pathlib.Path, versions: Mapping[str, str]) -> str:
     """A hash of all files of a pack and of the versions that check it."""
     digest = hashlib.sha256(json.dumps(versions, sort_keys=True).encode())
-    for path in sorted(path for path in pack.iterdir() if path.is_file()):
+    shared = runner.shared_of(pack)
+    files = [path for folder in {pack, shared} for path in folder.iterdir() if path.is_file()]
+    for path in sorted(files, key=lambda path: (path.parent != pack, path.name)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

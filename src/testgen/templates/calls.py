@@ -17,7 +17,20 @@ from choices import with_attention
 
 Run = Callable[[Any], Any]
 # Conversions differ between data types; properties of tensors are not operations.
-SKIPPED = {"to", "type", "type_as", "float", "double", "half", "bfloat16", "contiguous", "clone", "detach", "get", "set"}
+SKIPPED = {
+    "to",
+    "type",
+    "type_as",
+    "float",
+    "double",
+    "half",
+    "bfloat16",
+    "contiguous",
+    "clone",
+    "detach",
+    "get",
+    "set",
+}
 SKIPPED |= {"finfo", "is_floating_point", "item", "size", "dim", "stride", "element_size", "numel", "is_contiguous"}
 HUGE = 1e30  # numbers that stand for infinity depend on the data type
 
@@ -116,8 +129,14 @@ def first_difference(run: Run, oracle: Any, reference: Any, subject: Any, dtype:
         if difference:
             return {**place, "wrong": f"an argument differs from the oracle's: {difference}"}
         comparable = index < len(close) and close[index].name == mine.name
-        for x, y, z in zip(mine.results, close[index].results if comparable else [], exact[index].results, strict=False):
-            if x.dtype == dtype and x.shape == z.shape == y.shape and support.measure("", x, y, z, dtype, depth)["ratio"] > 3:
+        for x, y, z in zip(
+            mine.results, close[index].results if comparable else [], exact[index].results, strict=False
+        ):
+            if (
+                x.dtype == dtype
+                and x.shape == z.shape == y.shape
+                and support.measure("", x, y, z, dtype, depth)["ratio"] > 3
+            ):
                 return {**place, "wrong": "its result is the first beyond three times the limit"}
     return None
 
@@ -139,3 +158,22 @@ def explain_block(call: support.Call, oracle: Any, reference: Any, subject: Any,
         return support.run_block(model, call, parameter.device, parameter.dtype)
 
     return explain(run, oracle, reference, subject, dtype)
+
+
+def explain_loss(call: support.Call, oracle: Any, reference: Any, dtype: torch.dtype) -> str:
+    """A line that names the first operation of a block whose result has half of the block's error in `dtype` on the CPU."""
+
+    def run(model: Any) -> Any:
+        return support.run_block(model, call, "cpu", next(p for p in model.parameters() if p.is_floating_point()).dtype)
+
+    try:
+        exact, close = log_of(oracle, run), log_of(reference, run)
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        return f"operations cannot be compared: {str(error).splitlines()[0]}"
+    if [x.name for x in exact] != [x.name for x in close] or not exact:
+        return ""
+    pairs = [zip(one.results, other.results, strict=False) for one, other in zip(close, exact, strict=True)]
+    errors = [[support.distance(x, y)[0] for x, y in pair] for pair in pairs]
+    worst = [max((e for e in row if math.isfinite(e)), default=0.0) for row in errors]
+    at = next(index for index, error in enumerate(worst) if error >= worst[-1] / 2)
+    return f"operation: {close[at].name} in {close[at].module or 'the model'} has half of the block's error for the first time"

@@ -14,14 +14,19 @@ import sys
 
 import pytest
 
-NAME = "gabbro_testgen_plugin"
+PACKAGE = "gabbro_testgen"  # in this folder, or next to it
+NAME = f"{PACKAGE}_plugin"
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Registers the plugin, unless another pack has done so."""
     if pluginmanager.hasplugin(NAME):
         return
-    spec = importlib.util.spec_from_file_location(NAME, pathlib.Path(__file__).resolve().parent / "plugin.py")
+    places = [folder / PACKAGE / "plugin.py" for folder in pathlib.Path(__file__).resolve().parents[:2]]
+    found = [path for path in places if path.is_file()]
+    if not found:
+        raise pytest.UsageError(f"{places[0].parent} is missing: the code that packs share; gabbro testgen writes it")
+    spec = importlib.util.spec_from_file_location(NAME, found[0])
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[NAME] = module

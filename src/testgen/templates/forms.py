@@ -19,6 +19,7 @@ from choices import Again
 
 Compute = Callable[[Any], torch.Tensor]
 LENGTHS = (64, 65, 127, 129, 256, 257, 1025)  # next to the blocks of kernels
+LONG = 513  # tokens
 ROWS = 8
 ORDER = 4  # how much larger the CPU's error may be in a form that sums in another order
 HEAD_SIZES = (16, 64, 80, 96, 128, 256)
@@ -35,11 +36,31 @@ class Models:
     dtype: torch.dtype
 
 
-def make_models(device: str, dtype: torch.dtype, size: str) -> Models:
-    reference = support.make_reference(dtype, size=size)
-    return Models(
-        support.make_oracle(dtype, size=size), reference, support.make_subject(device, dtype, size=size), dtype
-    )
+def make_models(device: str, dtype: torch.dtype, size: str, regime: str = "lively") -> Models:
+    kind = (dtype, regime, size)
+    return Models(support.make_oracle(*kind), support.make_reference(*kind), support.make_subject(device, *kind), dtype)
+
+
+def calls_of(
+    oracle: Any, make_inputs: Callable[..., dict[str, Any]], long: bool = True
+) -> Iterator[tuple[str, support.Call]]:
+    """(title, call) of each block. With `long` blocks that compute with positions alone, such as rotations, also see LONG
+    tokens: their errors grow with the position. A model that refuses a text of that length is a skip of test_lengths."""
+    for call in support.record(oracle, make_inputs(oracle)):
+        yield call.block, call
+    without_weights = [name for name, module in support.blocks(oracle) if not any(True for _ in module.parameters())]
+    computed = without_weights if long else []
+    length = min(LONG, longest(oracle))
+    inputs = make_inputs(oracle, batch=1, length=length) if computed else {}
+    ids = inputs.get("input_ids")
+    if ids is None or ids.shape[-1] != length:
+        return
+    try:
+        calls_of_long = support.record(oracle, inputs, computed)
+    except (RuntimeError, ValueError, IndexError):
+        return
+    for call in calls_of_long:
+        yield f"{call.block} of {length} tokens", call
 
 
 def same(x: torch.Tensor) -> torch.Tensor:
@@ -55,11 +76,13 @@ def hold(
     parts: tuple[Compute, Compute] = (same, same),
     refused: str = "",
     of_blocks: Compute | None = None,
+    more: Callable[[], str] | None = None,
 ) -> None:
     """Asserts that form(subject) is plain(oracle) within the limit that plain(reference) sets.
 
     `parts` take what can be compared from a block's result: in the plain call, and in the form. `of_blocks` takes the
     place of the plain call if its blocks have other shapes. With `refused`, what the oracle does not run with is a skip.
+    more() ends the message of a failure.
     """
     exact = run_or_skip(models.oracle, plain, refused) if refused else plain(models.oracle)
     close, got, depth = plain(models.reference), form(models.subject), support.depth_of(models.oracle)
@@ -69,12 +92,17 @@ def hold(
     def once_more(model: Any) -> torch.Tensor:  # a form that is wrong on the CPU too does not measure rounding
         return plain(model) if model is models.reference else form(model)
 
-    def explain() -> str:
-        operation = calls.explain(form, models.oracle, models.reference, models.subject, models.dtype)
-        return "\n".join([first_block(models, of_blocks or plain, form, parts), *filter(None, [operation])])
+    def say() -> str:
+        return "\n".join(filter(None, [explain(models, of_blocks or plain, form, parts), more() if more else ""]))
 
     again = Again(once_more, models.reference, models.oracle, models.subject)
-    support.compare(title, got, close, exact, models.dtype, depth, again, explain)
+    support.compare(title, got, close, exact, models.dtype, depth, again, say)
+
+
+def explain(models: Models, plain: Compute, form: Compute, parts: tuple[Compute, Compute] = (same, same)) -> str:
+    """Lines of a failure: the first wrong block, and the operation if one can be named."""
+    operation = calls.explain(form, models.oracle, models.reference, models.subject, models.dtype)
+    return "\n".join([first_block(models, plain, form, parts), *filter(None, [operation])])
 
 
 def rounded_otherwise(close: torch.Tensor, other: torch.Tensor, exact: torch.Tensor, floor: float) -> torch.Tensor:
@@ -130,6 +158,16 @@ def first_block(models: Models, plain: Compute, form: Compute, parts: tuple[Comp
             cause = ", in f64 on the CPU too: the model's code or the library" if wrong else ""
             return f"first wrong block: {name}, {entry['ratio']:.3g} times its limit{cause}"
     return "no block by itself: the fault is after the blocks, or they have other shapes here"
+
+
+def first_changed_block(model: Any, one: Compute, other: Compute, part: Compute = same, allowed: float = 0.0) -> str:
+    """A line that names the first block whose results in two runs differ by more than `allowed` of their norm."""
+    before, after = block_results(model, one), block_results(model, other)
+    for name, value in before.items():
+        x, y = part(after[name]), part(value)
+        if x.shape == y.shape and support.distance(x.nan_to_num(), y.nan_to_num())[0] > allowed:
+            return f"first block that differs: {name}"
+    return "no block differs: the fault is after the blocks, or does not come again"
 
 
 def first(inputs: dict[str, Any]) -> Compute:

@@ -7,7 +7,12 @@ import json
 import pathlib
 from typing import Any
 
-ROWS: list[dict[str, Any]] = json.loads((pathlib.Path(__file__).parent / "known_faults.json").read_text())
+Row = dict[str, Any]
+
+
+def load(pack: pathlib.Path) -> list[Row]:
+    """The rows of a pack's known_faults.json."""
+    return list(json.loads((pack / "known_faults.json").read_text()))
 
 
 def older(version: str, than: str) -> bool:
@@ -19,7 +24,7 @@ def older(version: str, than: str) -> bool:
     return numbers(version) < numbers(than)
 
 
-def here(row: dict[str, Any], facts: dict[str, Any]) -> bool:
+def here(row: Row, facts: dict[str, Any]) -> bool:
     """Whether a row is about this machine. facts: "gfx" of the device, "hip" and "transformers" versions, "type"."""
     if "gfx" in row and facts["gfx"] not in row["gfx"]:
         return False
@@ -30,7 +35,7 @@ def here(row: dict[str, Any], facts: dict[str, Any]) -> bool:
     return facts["type"] in row.get("types", [facts["type"]])
 
 
-def covers(row: dict[str, Any], test: str) -> bool:
+def covers(row: Row, test: str) -> bool:
     """Whether a row is about the test "test_attention[cuda:0-f16-tiny-sdpa]": the longest check that begins its name."""
     name, _, cases = test.removeprefix("test_").rstrip("]").partition("[")
     dtypes = {"f32", "bf16", "f16"} & set(cases.split("-"))
@@ -38,16 +43,16 @@ def covers(row: dict[str, Any], test: str) -> bool:
     return fits and (not dtypes or not dtypes.isdisjoint(row.get("dtypes", dtypes)))
 
 
-def matching(test: str, facts: dict[str, Any]) -> list[str]:
+def matching(rows: list[Row], test: str, facts: dict[str, Any]) -> list[str]:
     """A line for each known fault that can be behind the failure of a test."""
-    rows = [row for row in ROWS if here(row, facts) and covers(row, test)]
-    return [f"known: {row['reason']} ({row['link']})" for row in rows]
+    mine = [row for row in rows if here(row, facts) and covers(row, test)]
+    return [f"known: {row['reason']} ({row['link']})" for row in mine]
 
 
-def stale(facts: dict[str, Any], results: list[dict[str, Any]], today: datetime.date) -> list[str]:
+def stale(rows: list[Row], facts: dict[str, Any], results: list[Row], today: datetime.date) -> list[str]:
     """Lines about rows that match this machine although all of their tests pass, and about those that are overdue."""
     lines = []
-    for row in ROWS:
+    for row in rows:
         if datetime.date.fromisoformat(row["until"]) < today:
             lines.append(f"known_faults.json: {row['link']}: to be looked at again since {row['until']}")
         mine = [

@@ -1,6 +1,8 @@
 """Finds the operation behind a failed test: block, operation, smallest shape, and a program with torch alone.
 
-    python locate.py 'test_layers[cuda:0-f32-tiny-lively]' [--output DIR] [--limit SECONDS] [--json]
+    PYTHONPATH=. python gabbro_testgen/locate.py 'test_layers[cuda:0-f32-tiny-lively]' [--output DIR] [--limit SECONDS] [--json]
+
+It runs in the folder of a pack.
 
 Blocks are run with the oracle's inputs; inside the first wrong one, each operation runs with the device's own inputs
 on the device, on the CPU in the same data type, and on the CPU in f64. The work is done in a child process: where the

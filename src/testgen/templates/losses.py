@@ -64,7 +64,9 @@ def check_loss(task: str, models: forms.Models, make_inputs: Callable[..., dict[
         else ""
     )
     off = float((got.double() - exact).abs())
-    assert off <= allowed, f"the loss is {float(got):.9g}, from its definition {float(exact):.9g}, allowed {allowed:.3g}{cause}"
+    assert off <= allowed, (
+        f"the loss is {float(got):.9g}, from its definition {float(exact):.9g}, allowed {allowed:.3g}{cause}"
+    )
 
 
 def without_dropout(model: Any) -> Any:
@@ -135,7 +137,9 @@ def trained(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
         with wide, helpers.recurrent_gradients(model):
             torch.autograd.backward(total_of(model, inputs) / 64)
         optimizer.step()
-    return {name: (p.detach() - before[name]).cpu().double() for name, p in model.named_parameters() if p.grad is not None}
+    return {
+        name: (p.detach() - before[name]).cpu().double() for name, p in model.named_parameters() if p.grad is not None
+    }
 
 
 def check_optimizer(device: str, size: str, make_inputs: Callable[..., dict[str, Any]]) -> None:

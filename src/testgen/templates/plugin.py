@@ -3,7 +3,7 @@
 The child is a fork of this process, which has imported torch and has not touched a device. It runs one test after the other
 and reports each through a pipe. Where it dies or exceeds a limit, the test that ran has failed, and a new child goes on.
 
-Several packs may run together, each with its own instances of the modules that import case.py: enter() exchanges them.
+Several packs may run together, each with its own instances of all modules but this one: enter() exchanges them.
 """
 
 from __future__ import annotations
@@ -58,6 +58,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "opt_in: can freeze a desktop; runs with -m opt_in alone")
 
 
+def shared_of(folder: pathlib.Path) -> pathlib.Path:
+    """The code that packs share: in the pack's folder, or next to it. case.py has the same rule."""
+    inside = folder / pathlib.Path(__file__).resolve().parent.name
+    return inside if inside.is_dir() else folder.parent / inside.name
+
+
 def enter(path: pathlib.Path) -> bool:
     """Imports of this process find the modules of the pack that has the file `path`; False if it is in no pack."""
     folder = path.resolve().parent
@@ -65,7 +71,7 @@ def enter(path: pathlib.Path) -> bool:
         return False
     if [folder] != ENTERED:
         leave()
-        sys.path.insert(0, str(folder))
+        sys.path[:0] = [str(folder), str(shared_of(folder))]
         sys.modules.update(PACKS.pop(folder, {}))
         ENTERED[:] = [folder]
     return True
@@ -74,15 +80,12 @@ def enter(path: pathlib.Path) -> bool:
 def leave() -> None:
     """Keeps the modules of the pack that is entered for later, and takes them out of the way of another one's."""
     for folder in ENTERED:
-        names = [name for name, module in sys.modules.items() if is_of_pack(name, module, folder)]
-        PACKS[folder] = {name: sys.modules.pop(name) for name in names}
-        sys.path[:] = [place for place in sys.path if place != str(folder)]
+        places = (folder, shared_of(folder))
+        files = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
+        names = [name for name, file in files.items() if pathlib.Path(file).resolve().parent in places]
+        PACKS[folder] = {name: sys.modules.pop(name) for name in names if name not in ("conftest", __name__)}
+        sys.path[:] = [place for place in sys.path if place not in map(str, places)]
     ENTERED.clear()
-
-
-def is_of_pack(name: str, module: Any, folder: pathlib.Path) -> bool:
-    file = getattr(module, "__file__", None) or ""
-    return name not in ("conftest", __name__) and pathlib.Path(file).resolve().parent == folder
 
 
 def own(name: str) -> Any:
@@ -220,13 +223,9 @@ def name_known(item: pytest.Item, report: pytest.TestReport) -> None:
     cards = found_of(item.config).get("cards", [])
     index = device_of(item).partition(":")[2]
     gfx = next((card["gfx"] for card in cards if str(card["index"]) == index), "")
-    facts = {
-        "gfx": gfx,
-        "hip": torch.version.hip,
-        "transformers": transformers.__version__,
-        "type": own("case").MODEL_TYPE,
-    }
-    lines = own("known").matching(item.name, facts)
+    facts = {"gfx": gfx, "hip": torch.version.hip, "transformers": transformers.__version__}
+    known = own("known")
+    lines = known.matching(known.load(item.path.parent), item.name, {**facts, "type": own("case").MODEL_TYPE})
     if lines:
         report.user_properties.append(("known", lines))
         report.sections.append(("known faults", "\n".join(lines)))
@@ -243,7 +242,7 @@ def run_items(items: list[pytest.Item], pipe: BinaryIO, log: BinaryIO) -> int:
     os.dup2(log.fileno(), 1)
     os.dup2(log.fileno(), 2)
     if all(own("case").SIZES == ["tiny"] for item in items if enter(item.path)):
-        torch.set_num_threads(1)  # more threads than work
+        torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))  # more threads than work
     torch.backends.cuda.matmul.allow_tf32 = False  # f32 is f32: convolutions default to 10 bits of mantissa
     torch.backends.cudnn.allow_tf32 = False
     gc.freeze()  # imported objects live on: scanning them takes milliseconds per collection

@@ -27,7 +27,7 @@ from torch.overrides import TorchFunctionMode
 import case
 from choices import Again
 
-FOLDER = pathlib.Path(__file__).parent
+FOLDER = pathlib.Path(case.__file__).resolve().parent  # of the pack
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 UNIT = {torch.float32: 2.0**-24, torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
@@ -306,7 +306,7 @@ def run(model: Any, inputs: dict[str, Any], **options: Any) -> Any:
 
 
 def blocks(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """The layers of every list of layers, and the modules next to them that have weights."""
+    """The layers of every list of layers, and the modules next to them that have weights or constants, such as RoPE's."""
     for name, child in model.named_children():
         path = f"{prefix}{name}"
         inner = any(isinstance(m, nn.ModuleList) and len(m) > 0 for m in child.modules())
@@ -314,12 +314,12 @@ def blocks(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]
             yield from ((f"{path}.{index}", layer) for index, layer in enumerate(child) if layer is not None)
         elif inner:
             yield from blocks(child, f"{path}.")
-        elif any(True for _ in child.parameters()):
+        elif any(True for _ in child.parameters()) or any(x.is_floating_point() for x in child.buffers()):
             yield path, child
 
 
-def record(oracle: Any, inputs: dict[str, Any]) -> list[Call]:
-    """Runs the oracle and returns the first two calls of each block with their arguments."""
+def record(oracle: Any, inputs: dict[str, Any], only: Sequence[str] | None = None) -> list[Call]:
+    """Runs the oracle and returns the first two calls of each block, or of the blocks `only`, with their arguments."""
     calls: list[Call] = []
     counts: dict[str, int] = {}
 
@@ -333,7 +333,8 @@ def record(oracle: Any, inputs: dict[str, Any]) -> list[Call]:
 
         return hook
 
-    handles = [m.register_forward_pre_hook(note(name), with_kwargs=True) for name, m in blocks(oracle)]
+    chosen = [(name, module) for name, module in blocks(oracle) if only is None or name in only]
+    handles = [module.register_forward_pre_hook(note(name), with_kwargs=True) for name, module in chosen]
     run(oracle, inputs)
     for handle in handles:
         handle.remove()

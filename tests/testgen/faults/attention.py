@@ -16,12 +16,12 @@ def around_sdpa(change):
     replace(functional, "scaled_dot_product_attention", make)
 
 
-@fault("bert", report="github.com/pytorch/pytorch/issues/147460", block="layer")
+@fault("bert", report="github.com/pytorch/pytorch/issues/147460", block="layer", check="mask")
 def custom_mask_is_ignored():
     around_sdpa(lambda q, k, v, mask, given: (q, k, v, None, given))
 
 
-@fault("llama", report="github.com/pytorch/pytorch/issues/119389")
+@fault("llama", report="github.com/pytorch/pytorch/issues/119389", check="mask or padded")
 def hidden_rows_are_nan():
     def make(usual):
         def wrong(query, key, value, attn_mask=None, *more, **options):
@@ -34,7 +34,7 @@ def hidden_rows_are_nan():
     replace(functional, "scaled_dot_product_attention", make)
 
 
-@fault("llama", block="layers.0")
+@fault("llama", block="layers.0", check="layers")
 def causal_flag_shows_one_key_more():
     def change(q, k, v, mask, given):
         if given["is_causal"]:
@@ -44,7 +44,7 @@ def causal_flag_shows_one_key_more():
     around_sdpa(change)
 
 
-@fault("llama", "vit", report="github.com/ROCm/aotriton/pull/179")
+@fault("llama", "vit", report="github.com/ROCm/aotriton/pull/179", check="head_sizes")
 def head_size_80_loses_its_tail():
     def change(q, k, v, mask, given):
         if q.shape[-1] == 80:
@@ -53,7 +53,7 @@ def head_size_80_loses_its_tail():
     around_sdpa(change)
 
 
-@fault("llama", report="github.com/huggingface/transformers/pull/47678")
+@fault("llama", report="github.com/huggingface/transformers/pull/47678", check="lengths")
 def length_33_reads_one_key_too_many():
     def change(q, k, v, mask, given):
         if k.shape[-2] % 32 == 1 and k.shape[-2] > 1:
@@ -62,7 +62,7 @@ def length_33_reads_one_key_too_many():
     around_sdpa(change)
 
 
-@fault("llama", report="github.com/vllm-project/vllm/issues/53943")
+@fault("llama", report="github.com/vllm-project/vllm/issues/53943", check="repeat")
 def attention_is_not_repeatable():
     def make(usual):
         def wrong(query, *more, **options):
@@ -76,7 +76,7 @@ def attention_is_not_repeatable():
 GENERATOR = torch.Generator().manual_seed(1)
 
 
-@fault("llama", report="github.com/pytorch/pytorch/issues/186174")
+@fault("llama", report="github.com/pytorch/pytorch/issues/186174", check="padded")
 def left_padding_of_a_batch_hides_a_key():
     def change(q, k, v, mask, given):
         if mask is not None and mask.dtype == torch.bool and q.shape[0] > 1 and not bool(mask[..., 0].all()):
@@ -86,7 +86,7 @@ def left_padding_of_a_batch_hides_a_key():
     around_sdpa(change)
 
 
-@fault("mistral", block="layers")
+@fault("mistral", block="layers", check="layers")
 def grouped_heads_are_interleaved():
     from transformers.integrations import sdpa_attention
 
@@ -104,7 +104,7 @@ def grouped_heads_are_interleaved():
     around_sdpa(change)
 
 
-@fault("llama", "mistral")
+@fault("llama", "mistral", check="grad")
 def attention_backward_scales_values():
     class Scaled(torch.autograd.Function):
         @staticmethod
@@ -120,7 +120,7 @@ def attention_backward_scales_values():
     around_sdpa(change)
 
 
-@fault("t5", "bert", report="github.com/pytorch/pytorch/issues/116176")
+@fault("t5", "bert", report="github.com/pytorch/pytorch/issues/116176", check="mask")
 def additive_masks_are_halved():
     def change(q, k, v, mask, given):
         if mask is not None and mask.is_floating_point():

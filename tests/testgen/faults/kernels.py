@@ -17,7 +17,7 @@ def around(place, name, change, before=False):
     replace(place, name, make)
 
 
-@fault("llama", "vit", report="github.com/ROCm/rocBLAS/issues/1680", block="layer")
+@fault("llama", "vit", report="github.com/ROCm/rocBLAS/issues/1680", block="layer", check="layers")
 def gemm_loses_the_tail_of_k():
     def change(x, weight, *more):
         return (torch.cat([x[..., :-1], torch.zeros_like(x[..., -1:])], -1), weight, *more) if x.shape[-1] == 64 else (
@@ -25,14 +25,14 @@ def gemm_loses_the_tail_of_k():
     around(functional, "linear", change, before=True)
 
 
-@fault("llama", report="github.com/ROCm/rocm-libraries/issues/5706")
+@fault("llama", report="github.com/ROCm/rocm-libraries/issues/5706", check="lengths")
 def tall_gemm_is_wrong():
     def change(result, x, *more):
         return result * 1.01 if x.dim() == 3 and x.shape[0] * x.shape[1] > 250 else result
     around(functional, "linear", change)
 
 
-@fault("gpt2", report="github.com/ROCm/legacy-rocm-build/issues/6461")
+@fault("gpt2", report="github.com/ROCm/legacy-rocm-build/issues/6461", check="layers or repeat")
 def second_gemm_of_two_is_wrong():
     calls = [0]
 
@@ -42,14 +42,14 @@ def second_gemm_of_two_is_wrong():
     around(torch, "addmm", change)
 
 
-@fault("bert", report="github.com/pytorch/pytorch/issues/94891", block="layer")
+@fault("bert", report="github.com/pytorch/pytorch/issues/94891", block="layer", check="layers")
 def layer_norm_misses_one_lane():
     def change(x, shape, *more):
         return (torch.cat([x[..., 1:2], x[..., 1:]], -1), shape, *more)
     around(functional, "layer_norm", change, before=True)
 
 
-@fault("bert", "vit", block="layer")
+@fault("bert", "vit", block="layer", check="layers")
 def gelu_is_approximated():
     def make(usual):
         def wrong(x, approximate="none"):
@@ -58,17 +58,17 @@ def gelu_is_approximated():
     replace(functional, "gelu", make)
 
 
-@fault("llama", block="mlp")
+@fault("llama", block="mlp", check="layers")
 def silu_is_a_little_steep():
     around(functional, "silu", lambda result, x, *_: result * (1 + 2e-5))
 
 
-@fault("t5", block="block")
+@fault("t5", block="block", check="layers")
 def softmax_is_a_little_sharp():
     around(functional, "softmax", lambda x, *more: (x * (1 + 2.0**-10), *more), before=True)
 
 
-@fault("gpt2", report="github.com/pytorch/pytorch/issues/75642")
+@fault("gpt2", report="github.com/pytorch/pytorch/issues/75642", check="lengths")
 def embeddings_repeat_a_row():
     def make(usual):
         def wrong(ids, weight, *more, **options):
@@ -79,7 +79,7 @@ def embeddings_repeat_a_row():
     replace(functional, "embedding", make)
 
 
-@fault("qwen3_moe", block="mlp")
+@fault("qwen3_moe", block="mlp", check="layers")
 def routers_take_the_next_expert():
     def make(usual):
         def wrong(x, k, *more, **options):
@@ -91,7 +91,7 @@ def routers_take_the_next_expert():
     replace(torch, "topk", make)
 
 
-@fault("qwen3_moe", block="mlp")
+@fault("qwen3_moe", block="mlp", check="layers")
 def index_add_loses_the_last_row():
     def make(usual):
         def wrong(self, dim, index, source, *more, **options):
@@ -102,21 +102,21 @@ def index_add_loses_the_last_row():
     replace(torch.Tensor, "index_add_", make)
 
 
-@fault("whisper", "mamba", report="github.com/ROCm/TheRock/issues/3077")
+@fault("whisper", "mamba", report="github.com/ROCm/TheRock/issues/3077", check="layers")
 def conv1d_misses_a_tap():
     def change(x, weight, *more):
         return (x, torch.cat([torch.zeros_like(weight[..., :1]), weight[..., 1:]], -1), *more)
     around(functional, "conv1d", change, before=True)
 
 
-@fault("vit", block="embeddings")
+@fault("vit", block="embeddings", check="layers")
 def conv2d_is_in_bf16():
     def change(x, weight, *more):
         return (x.bfloat16().to(x.dtype), weight.bfloat16().to(weight.dtype), *more)
     around(functional, "conv2d", change, before=True)
 
 
-@fault("llama", report="github.com/pytorch/pytorch/pull/193291")
+@fault("llama", report="github.com/pytorch/pytorch/pull/193291", check="generate")
 def argmax_takes_the_second():
     def make(usual):
         def wrong(x, *args, **options):
@@ -128,14 +128,14 @@ def argmax_takes_the_second():
     replace(torch, "argmax", make)
 
 
-@fault("llama", dtypes="f32,bf16,f16")
+@fault("llama", dtypes="f32,bf16,f16", check="finite")
 def f16_overflows_at_64():
     def change(result, *_):
         return result.masked_fill(result.abs() > 2, float("inf")) if result.dtype == torch.float16 else result
     around(functional, "linear", change)
 
 
-@fault("llama", report="github.com/sgl-project/sglang/issues/28685", dtypes="bf16")
+@fault("llama", report="github.com/sgl-project/sglang/issues/28685", dtypes="bf16", check="layers")
 def gemm_in_bf16_sums_in_bf16():
     def make(usual):
         def wrong(x, weight, bias=None):
@@ -149,7 +149,7 @@ def gemm_in_bf16_sums_in_bf16():
     replace(functional, "linear", make)
 
 
-@fault("llama", report="github.com/huggingface/transformers/issues/48428")
+@fault("llama", report="github.com/huggingface/transformers/issues/48428", check="layers")
 def f32_gemm_is_in_tf32():
     def change(x, weight, *more):
         cut = x.dtype == torch.float32 and not torch.is_grad_enabled()
@@ -157,7 +157,7 @@ def f32_gemm_is_in_tf32():
     around(functional, "linear", change, before=True)
 
 
-@fault("llama", report="github.com/ROCm/legacy-rocm-build/issues/6416")
+@fault("llama", report="github.com/ROCm/legacy-rocm-build/issues/6416", check="repeat")
 def norm_is_not_repeatable():
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 

@@ -3,7 +3,7 @@ import torch
 from planted import fault, on_device, replace
 
 
-@fault("llama", report="github.com/vllm-project/vllm/issues/48266")
+@fault("llama", report="github.com/vllm-project/vllm/issues/48266", check="cache")
 def dynamic_cache_loses_a_token():
     from transformers.cache_utils import DynamicLayer
 
@@ -16,7 +16,7 @@ def dynamic_cache_loses_a_token():
     replace(DynamicLayer, "update", make)
 
 
-@fault("mistral", report="github.com/unslothai/unsloth/pull/8253")
+@fault("mistral", report="github.com/unslothai/unsloth/pull/8253", check="cache")
 def sliding_cache_keeps_one_too_few():
     from transformers.cache_utils import DynamicSlidingWindowLayer
 
@@ -30,7 +30,7 @@ def sliding_cache_keeps_one_too_few():
     replace(DynamicSlidingWindowLayer, "update", make)
 
 
-@fault("t5", "whisper")
+@fault("t5", "whisper", check="cache")
 def cross_cache_is_taken_from_the_decoder():
     from transformers.cache_utils import EncoderDecoderCache
 
@@ -54,7 +54,7 @@ def cross_cache_is_taken_from_the_decoder():
     replace(DynamicLayer, "update", update)
 
 
-@fault("llama", report="github.com/unslothai/unsloth/issues/3699")
+@fault("llama", report="github.com/unslothai/unsloth/issues/3699", check="generate")
 def generate_ignores_padding_in_positions():
     from transformers.generation.utils import GenerationMixin
 
@@ -66,7 +66,7 @@ def generate_ignores_padding_in_positions():
     replace(GenerationMixin, "_prepare_position_ids_for_generation", make)
 
 
-@fault("llama", "gpt2")
+@fault("llama", "gpt2", check="generate")
 def generate_hides_new_tokens():
     from transformers.generation.utils import GenerationMixin
 
@@ -81,7 +81,7 @@ def generate_hides_new_tokens():
     replace(GenerationMixin, "_update_model_kwargs_for_generation", make)
 
 
-@fault("llama", report="github.com/huggingface/transformers/pull/14654")
+@fault("llama", report="github.com/huggingface/transformers/pull/14654", check="beams")
 def beams_forget_their_scores():
     from transformers.generation.utils import GenerationMixin
 
@@ -95,7 +95,7 @@ def beams_forget_their_scores():
     replace(GenerationMixin, "_get_top_k_continuations", make)
 
 
-@fault("llama")
+@fault("llama", check="cache")
 def long_cache_returns_shifted_values():
     from transformers.cache_utils import DynamicLayer
 
@@ -107,7 +107,7 @@ def long_cache_returns_shifted_values():
     replace(DynamicLayer, "update", make)
 
 
-@fault("mamba", report="github.com/huggingface/transformers/issues/48256")
+@fault("mamba", report="github.com/huggingface/transformers/issues/48256", check="cache")
 def state_of_the_convolution_is_stale():
     from transformers.models.mamba import modeling_mamba
 
@@ -122,14 +122,14 @@ def state_of_the_convolution_is_stale():
     replace(modeling_mamba, "causal_conv1d_update", make)
 
 
-@fault("mamba", report="github.com/huggingface/transformers/issues/46612")
+@fault("mamba", report="github.com/huggingface/transformers/issues/46612", check="reordered")
 def beams_keep_the_order_of_states():
     from transformers.cache_utils import LinearAttentionCacheLayerMixin
 
     LinearAttentionCacheLayerMixin.reorder_cache = lambda self, beam_idx: None
 
 
-@fault("mamba", report="github.com/huggingface/transformers/pull/41790")
+@fault("mamba", report="github.com/huggingface/transformers/pull/41790", check="padding or mask")
 def mask_of_padding_is_ignored():
     from transformers.models.mamba import modeling_mamba
 
@@ -138,7 +138,7 @@ def mask_of_padding_is_ignored():
     replace(modeling_mamba, "apply_mask_to_padding_states", make)
 
 
-@fault("llama")
+@fault("llama", check="embeds")
 def embeddings_of_the_caller_are_scaled():
     from transformers.models.llama.modeling_llama import LlamaModel
 
@@ -150,7 +150,7 @@ def embeddings_of_the_caller_are_scaled():
     replace(LlamaModel, "forward", make)
 
 
-@fault("llama")
+@fault("llama", check="positions")
 def positions_of_the_caller_are_dropped():
     from transformers.models.llama.modeling_llama import LlamaModel
 
@@ -161,7 +161,7 @@ def positions_of_the_caller_are_dropped():
     replace(LlamaModel, "forward", make)
 
 
-@fault("llama", "bert")
+@fault("llama", "bert", check="saveload")
 def saving_rounds_to_bf16():
     from transformers import PreTrainedModel
 
@@ -173,7 +173,7 @@ def saving_rounds_to_bf16():
     replace(PreTrainedModel, "save_pretrained", make)
 
 
-@fault("llama", report="github.com/huggingface/transformers/pull/46456")
+@fault("llama", report="github.com/huggingface/transformers/pull/46456", check="tied")
 def loading_ties_an_untied_head():
     from transformers import PreTrainedModel
 
@@ -186,7 +186,7 @@ def loading_ties_an_untied_head():
     PreTrainedModel.from_pretrained = make(PreTrainedModel.__dict__["from_pretrained"])
 
 
-@fault("llama", "gpt2", report="github.com/huggingface/transformers/pull/45079")
+@fault("llama", "gpt2", report="github.com/huggingface/transformers/pull/45079", check="resize")
 def resizing_moves_old_rows():
     from transformers import PreTrainedModel
 

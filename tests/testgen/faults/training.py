@@ -3,7 +3,7 @@ import torch
 from planted import fault, on_device, replace
 
 
-@fault("llama", "bert", report="github.com/huggingface/transformers/issues/46731")
+@fault("llama", "bert", report="github.com/huggingface/transformers/issues/46731", check="loss")
 def ignored_labels_count():
     from transformers.loss import loss_utils
 
@@ -21,7 +21,7 @@ def ignored_labels_count():
     replace(torch.nn.CrossEntropyLoss, "forward", cross)
 
 
-@fault("llama", report="github.com/huggingface/transformers/issues/37766")
+@fault("llama", report="github.com/huggingface/transformers/issues/37766", check="loss")
 def loss_is_the_sum():
     from transformers.loss import loss_utils
 
@@ -32,7 +32,7 @@ def loss_is_the_sum():
     replace(loss_utils, "fixed_cross_entropy", make)
 
 
-@fault("bert")
+@fault("bert", check="grad")
 def gradient_of_layer_norm_lacks_a_term():
     from torch.nn import functional
 
@@ -45,7 +45,7 @@ def gradient_of_layer_norm_lacks_a_term():
     replace(functional, "layer_norm", make)
 
 
-@fault("llama")
+@fault("llama", check="optimizer")
 def optimizer_decays_twice():
     def make(usual):
         def wrong(self, *args, **options):
@@ -58,12 +58,12 @@ def optimizer_decays_twice():
     replace(torch.optim.AdamW, "step", make)
 
 
-@fault("llama")
+@fault("llama", check="autocast_grad")
 def scaler_does_not_unscale():
     replace(torch.amp.GradScaler, "unscale_", lambda usual: lambda self, optimizer: None)
 
 
-@fault("llama")
+@fault("llama", check="autocast")
 def mixed_precision_changes_weights():
     def make(usual):
         def wrong(self, *args, **options):
@@ -74,7 +74,7 @@ def mixed_precision_changes_weights():
     replace(torch.nn.Linear, "forward", make)
 
 
-@fault("gpt2", report="github.com/pytorch/pytorch/issues/7617")
+@fault("gpt2", report="github.com/pytorch/pytorch/issues/7617", check="checkpointing")
 def checkpointing_skips_a_layer():
     from transformers import PreTrainedModel
 
