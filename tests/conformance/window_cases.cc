@@ -205,9 +205,9 @@ const std::vector<WindowCase>& channels_last_list() {
       // Tiles of 16 x 16 pixels whose border is shared by all taps: whole and partial ones, of two images, few outputs,
       // several widths of blocks, splits of chunks of channels.
       {.x = {1, 64, 1, 16, 16}, .kernel = {1, 3, 3}, .channels = 3, .padding = {0, 1, 1}},
-      {.x = {2, 72, 1, 20, 29}, .kernel = {1, 3, 3}, .channels = 24, .padding = {0, 1, 1}},
+      {.x = {2, 72, 1, 16, 20}, .kernel = {1, 3, 3}, .channels = 24, .padding = {0, 1, 1}},
       {.x = {1, 136, 1, 14, 16}, .kernel = {1, 3, 3}, .channels = 130, .padding = {0, 1, 1}},
-      {.x = {1, 8, 1, 32, 20}, .kernel = {1, 3, 3}, .channels = 152, .padding = {0, 0, 1}},
+      {.x = {1, 8, 1, 18, 20}, .kernel = {1, 3, 3}, .channels = 152, .padding = {0, 0, 1}},
   };
   return kCases;
 }

@@ -1,5 +1,5 @@
 // `conv_nhwc` of f16 and bf16.
-#include "kernels/conv/conv_nhwc.h"
+#include "backends/gpu/ops/conv_nhwc.h"
 
 #include <algorithm>
 #include <limits>
@@ -12,6 +12,7 @@
 #include "backends/gpu/ops/row_kernels.h"
 #include "backends/gpu/ops/strided.h"
 #include "kernels/conv/conv_halo.h"
+#include "kernels/conv/conv_nhwc.h"
 
 namespace gabbro::gpu {
 namespace {
@@ -157,6 +158,27 @@ std::unique_ptr<Kernel> make_conv_nhwc(const abi::KernelRequest& request, const 
   abi::ConvNhwcRequest conv;
   if (!read_conv_nhwc(request, conv) || conv.dtype == DType::f32) return nullptr;
   return std::make_unique<ConvNhwc>(conv, tiled_blocks(conv, context), halo_blocks(conv, context), context);
+}
+
+std::unique_ptr<Kernel> make_pixel_product(DType dtype, const abi::FusedMatmul& product, const MakeContext& context) {
+  constexpr int64_t kMost = int64_t{1} << 30;  // that the kernel counts in 32 bits
+  const abi::MatrixView &a = product.a, &b = product.b;
+  if ((dtype != DType::f16 && dtype != DType::bf16) || product.activation != 0) return nullptr;
+  if (a.column_stride != 1 || a.row_stride != a.columns || b.row_stride != 1 || b.column_stride != b.rows)
+    return nullptr;
+  if (std::min({a.rows, a.columns, b.columns}) == 0 || std::max({a.rows, a.columns, b.columns}) > kMost) return nullptr;
+  abi::ConvNhwcRequest conv{.window = {.in = {1, a.rows, 1},
+                                       .kernel = {1, 1, 1},
+                                       .out = {1, a.rows, 1},
+                                       .stride = {1, 1, 1},
+                                       .padding = {0, 0, 0},
+                                       .dilation = {1, 1, 1}},
+                            .images = 1,
+                            .in_channels = a.columns,
+                            .out_channels = b.columns,
+                            .dtype = dtype};
+  if (product.bias) conv.shift = 2;  // of the only image, in the product's dtype
+  return std::make_unique<ConvNhwc>(conv, tiled_blocks(conv, context), ConvBlocks{}, context);
 }
 
 }  // namespace gabbro::gpu

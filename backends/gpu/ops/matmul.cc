@@ -1,8 +1,9 @@
-// `matmul`: in f32 by kernels of ours; of f32, f16 and bf16 by a vendor's library, which is also what computes
-// `matmul_fused`, and `linear` of many tokens where x and the weights are of one of these.
+// `matmul`: in f32 by kernels of ours; of f32, f16 and bf16 by a vendor's library, which also computes `matmul_fused`,
+// and `linear` of many tokens with x and weights of one dtype. In f16 and bf16 a convolution of one tap computes it too.
 #include <fmt/format.h>
 
 #include "backends/gpu/kernel_table.h"
+#include "backends/gpu/ops/conv_nhwc.h"
 #include "backends/gpu/ops/library_matmul.h"
 #include "backends/gpu/ops/strided.h"
 #include "backends/gpu/ops/weights.h"
@@ -215,6 +216,8 @@ std::unique_ptr<Kernel> make_matmul_fused(const abi::KernelRequest& request, con
                           .make = [&, library] { return make_library_matmul(request.op, library, matmul, context); },
                           .only_measured = !context.trusts_libraries()});
   }
+  candidates.push_back(
+      {.name = "pixels", .ours = true, .make = [&] { return make_pixel_product(matmul.dtype, fused, context); }});
   return autotune(shape_of("matmul_fused", matmul.dtype, 1, fused.a, fused.b) +
                       fmt::format(", {} {}", fused.bias ? "bias" : "no bias", fused.activation),
                   candidates, context);
