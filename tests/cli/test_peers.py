@@ -46,11 +46,11 @@ class Peers(TestCase):
         self.assertNotIn("through the host's memory", self.note())
 
     def test_damage_that_comes_after_the_test(self):
-        found = self.peers("peer:45", code=1)  # the test has 32 copies; three are timed, and the next ones are checked
+        found = self.peers("peer:25", code=1)  # the test has 12 copies; three are timed, and the next ones are checked
         self.assertTrue(any(row["wrong_copies"] > 0 for row in found), found)
 
     def test_damage_in_some_copies_is_kept(self):
-        self.assertTrue(any("the checksum was" in row["reason"] for row in self.peers("peer:20")))
+        self.assertTrue(any("the checksum was" in row["reason"] for row in self.peers("peer:10")))
         self.assertIn("gabbro doctor --peers repeats it", self.note())
 
     def test_unreachable_and_failing_devices(self):

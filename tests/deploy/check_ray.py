@@ -37,7 +37,7 @@ def main():
     model = os.path.abspath(sys.argv[1])
     alone = llm.load(model, device="cpu", threads=1)
     expected = [alone.generate(f"Request number {number}", **OPTIONS).token_ids for number in range(REQUESTS)]
-    ray.init(num_cpus=4, include_dashboard=True, log_to_driver=False)
+    ray.init(num_cpus=4, include_dashboard=True, log_to_driver=False, _node_ip_address="127.0.0.1")
     serve.start(http_options={"host": "127.0.0.1", "port": 8000})
     serve.run(ray_serve.app({"model": model, "replicas": "2", "sequences": "4"}), name="gabbro")
     before = replicas()

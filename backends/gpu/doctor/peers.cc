@@ -27,7 +27,7 @@ constexpr size_t kDirectPiece = size_t{64} << 20;
 constexpr size_t kTestBytes = (size_t{16} << 20) + 3;
 constexpr size_t kTestSizes[] = {1, 4097, (size_t{1} << 20) - 1, kTestBytes - 64};
 constexpr size_t kTestOffset = 60;
-constexpr size_t kDoctorRounds = 8;  // of all sizes, for damage that does not show in each copy
+constexpr size_t kDoctorRounds = 3;  // of all sizes, for damage that does not show in each copy
 
 constexpr int kTimedCopies = 3;  // of each route; the fastest counts
 // Times of a shared machine vary; a direct copy also leaves the host's memory to others.

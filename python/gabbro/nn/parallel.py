@@ -43,4 +43,4 @@ class DistributedDataParallel(Module):
 
     def __init__(self, module: Module, *args: Any, **options: Any) -> None:
         super().__init__()
-        raise ValueError("[DistributedDataParallel] use gabbro.distributed.DataParallel under mpirun")
+        raise ValueError("[DistributedDataParallel] is not supported: use gabbro.distributed.DataParallel under mpirun")

@@ -24,7 +24,7 @@ LEFT_OUT = {
     "Tensor.resize": "deprecated in PyTorch: `reshape`",
 }
 # Names that exist and raise an error which says that they are not supported: they count as left out.
-REFUSED = {"torch.nn.parallel.DistributedDataParallel": "one process trains"}
+REFUSED = {"torch.nn.parallel.DistributedDataParallel": "`gabbro.distributed`"}
 # Names of results and not of tensors.
 PLACES = {"Tensor.indices": "of the results of `max`, `sort`, `topk`, `median`"}
 HEAD = """# PyTorch's names in public programs
