@@ -118,9 +118,9 @@ class Packs(TestCase):
         self.assertEqual(shared.read_text(), text)
 
     def test_the_engine_gabbro_is_for_its_families(self):
-        self.assertIn("test_parity.py", self.pack("llama", name="llama"))
-        self.assertNotIn("test_parity.py", self.pack("llama", "--engine", "transformers", name="other"))
-        self.assertNotIn("test_parity.py", self.pack("bert", name="bert"))
+        self.assertIn("test_parity.py", self.pack("llama", "--engine", "auto", name="llama"))
+        self.assertNotIn("test_parity.py", self.pack("llama", name="other"))
+        self.assertNotIn("test_parity.py", self.pack("bert", "--engine", "auto", name="bert"))
 
     def test_models_of_two_towers_are_tested_as_a_whole(self):
         files = self.pack("clip")

@@ -170,10 +170,15 @@ def explain_loss(call: support.Call, oracle: Any, reference: Any, dtype: torch.d
         exact, close = log_of(oracle, run), log_of(reference, run)
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         return f"operations cannot be compared: {str(error).splitlines()[0]}"
-    if [x.name for x in exact] != [x.name for x in close] or not exact:
+    if not exact or not close:
         return ""
-    pairs = [zip(one.results, other.results, strict=False) for one, other in zip(close, exact, strict=True)]
-    errors = [[support.distance(x, y)[0] for x, y in pair] for pair in pairs]
-    worst = [max((e for e in row if math.isfinite(e)), default=0.0) for row in errors]
-    at = next(index for index, error in enumerate(worst) if error >= worst[-1] / 2)
-    return f"operation: {close[at].name} in {close[at].module or 'the model'} has half of the block's error for the first time"
+    whole = max(support.distance(x, y)[0] for x, y in zip(close[-1].results, exact[-1].results, strict=False))
+    for mine, oracles in zip(close, exact, strict=False):
+        where = f"operation: {mine.name} in {mine.module or 'the model'}"
+        if mine.name != oracles.name:
+            return f"{where}: the oracle calls {oracles.name} there"
+        errors = [support.distance(x, y)[0] for x, y in zip(mine.results, oracles.results, strict=False)]
+        finite = [error for error in errors if math.isfinite(error)]  # masks have each type's smallest number
+        if max(finite, default=0.0) >= whole / 2:
+            return f"{where} has half of the block's error for the first time"
+    return ""

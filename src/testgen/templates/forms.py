@@ -20,6 +20,7 @@ from choices import Again
 Compute = Callable[[Any], torch.Tensor]
 LENGTHS = (64, 65, 127, 129, 256, 257, 1025)  # next to the blocks of kernels
 LONG = 513  # tokens
+JUMP = 100.0  # times, by which errors may grow from 12 to 1025 tokens: recurrences multiply them
 ROWS = 8
 ORDER = 4  # how much larger the CPU's error may be in a form that sums in another order
 HEAD_SIZES = (16, 64, 80, 96, 128, 256)
@@ -281,8 +282,29 @@ def check_length(models: Models, make_inputs: Callable[..., dict[str, Any]], len
         def compute(model: Any, compute_all: Compute = compute_all, visible: Compute = visible) -> torch.Tensor:
             return visible(compute_all(model))
 
+        if rows == 1:
+            require_usual_error(models, make_inputs, compute, f"{length} tokens")
         title = f"{length} tokens in {rows} rows"
         hold(title, models, compute, compute, (visible, visible), refused=f"{length} tokens")
+
+
+def require_usual_error(
+    models: Models, make_inputs: Callable[..., dict[str, Any]], compute: Compute, what: str
+) -> None:
+    """Asserts that the CPU's own error is at most JUMP times that of a short text: an operation that is wrong on the CPU,
+    too, from some length on is no measure of rounding."""
+    exact = run_or_skip(models.oracle, compute, what)
+    short = first(support.on_grid(make_inputs(models.oracle), models.dtype))
+    usual = support.distance(short(models.reference), short(models.oracle))[0]
+    allowed = JUMP * max(usual, support.floor_of(models.dtype, support.depth_of(models.oracle)))
+    error = support.distance(compute(models.reference), exact)[0]
+    if error > allowed:
+        right, wrong = block_results(models.oracle, compute), block_results(models.reference, compute)
+        names = [name for name, x in wrong.items() if support.distance(x, right[name])[0] > allowed]
+        raise AssertionError(
+            f"{case.MODEL_CLASS} {what} in {support.NAMES[models.dtype]}: the CPU's own error is {error:.3g}, {usual:.3g} "
+            f"with a short text\nfirst wrong block: {next(iter(names), 'none, the fault is after the blocks')}"
+        )
 
 
 def check_rows(models: Models, make_inputs: Callable[..., dict[str, Any]]) -> None:
