@@ -164,15 +164,14 @@ def summarize(rows):
 
 
 def table_of(rows):
-    """The list of the faults as Markdown."""
-    lines = ["| fault | pack | report | found by | block named |", "| --- | --- | --- | --- | --- |"]
+    """The list of the faults, columns separated by tabs."""
+    lines = [("fault", "pack", "report", "found by", "block named")]
     for row in rows:
         if row["fault"] != "none":
-            test = f"`{row['test']}`" if row["red"] else "not found"
-            named = "" if not row["block"] else f"`{row['block']}`" if row["named"] else "no"
+            named = "" if not row["block"] else row["block"] if row["named"] else "another"
             report = row["report"].removeprefix("github.com/") or "own"
-            lines.append(f"| `{row['fault']}` | {row['pack']} | {report} | {test} | {named} |")
-    return "\n".join(lines) + "\n"
+            lines.append((row["fault"], row["pack"], report, row["test"] if row["red"] else "not found", named))
+    return "\n".join("\t".join(line) for line in lines) + "\n"
 
 
 def main():
@@ -188,7 +187,7 @@ def main():
     parser.add_argument("-k", help="pytest's expression")
     parser.add_argument("--first", action="store_true", help="a fault's run ends with the first failure")
     parser.add_argument("--aimed", action="store_true", help="first the tests that are to find a fault")
-    parser.add_argument("--table", type=pathlib.Path, help="write the list of the faults as Markdown")
+    parser.add_argument("--table", type=pathlib.Path, help="write the list of the faults, separated by tabs")
     options = parser.parse_args()
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
     os.environ.update(CUDA_VISIBLE_DEVICES="", HIP_VISIBLE_DEVICES="")
