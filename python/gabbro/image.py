@@ -88,8 +88,8 @@ class Pipeline:
         threads : int
             Of a CPU; 0: one per core.
         torch_dtype : str or dtype
-            What the U-Net and the autoencoder compute in: 'auto' and 'f32', or 'f16' and 'bf16' with sums in f32.
-            Also ``torch.float16``.
+            What the U-Net and the autoencoder compute in: 'f32', or 'f16' and 'bf16' with sums in f32; also
+            ``torch.float16``. 'auto' is 'f16' on a GPU and 'f32' on a CPU.
         embeddings : list of str
             Files of textual inversion, ``"NAME=FILE"`` or ``"FILE"``.
         progress : callable

@@ -5,24 +5,28 @@
 
 #include "gabbro/graph/eval.h"
 #include "src/base/error.h"
+#include "src/ops/ops.h"
 
 namespace gabbro::pictures {
 
-images::Picture picture_of(const Tensor& decoded, float scale, float shift) {
-  const std::vector<float> values = to_host<float>(decoded);
-  images::Picture picture{.width = decoded.shape()[3], .height = decoded.shape()[2]};
-  const auto pixels = static_cast<size_t>(picture.width * picture.height);
-  picture.pixels.resize(3 * pixels);
-  for (size_t c = 0; c < 3; ++c) {
-    for (size_t i = 0; i < pixels; ++i) {
-      const float value = values[c * pixels + i];
-      if (!std::isfinite(value)) throw failed("the decoded picture has values that are not numbers");
-      // Rounded as diffusers does: to the nearest, ties to even.
-      const float unit = std::clamp(value * scale + shift, 0.0f, 1.0f);
-      picture.pixels[3 * i + c] = static_cast<uint8_t>(std::nearbyint(unit * 255));
-    }
-  }
-  return picture;
+std::optional<images::Picture> picture_if_finite(const Tensor& decoded, float scale, float shift,
+                                                 const std::atomic<bool>* cancel) {
+  const auto number = [&](float value) { return scalar(decoded.device(), value); };
+  const int64_t height = decoded.shape()[2], width = decoded.shape()[3];
+  const Tensor unit = clamp(decoded * number(scale) + number(shift), 0, 1);
+  // Rounded as diffusers does: to the nearest, ties to even.
+  const Tensor bytes = cast(round(unit * number(255)), DType::u8);
+  const Tensor results[] = {permute(reshape(bytes, Shape{3, height, width}), {1, 2, 0}),
+                            cast(all(isfinite(decoded), kAllAxes), DType::u8)};
+  eval(results, cancel);
+  if (to_host<uint8_t>(results[1]).front() == 0) return std::nullopt;
+  return images::Picture{.width = width, .height = height, .pixels = to_host<uint8_t>(results[0])};
+}
+
+images::Picture picture_of(const Tensor& decoded, float scale, float shift, const std::atomic<bool>* cancel) {
+  std::optional<images::Picture> picture = picture_if_finite(decoded, scale, shift, cancel);
+  if (!picture) throw failed("the decoded picture has values that are not numbers");
+  return std::move(*picture);
 }
 
 Tensor tensor_of(const images::Picture& picture, Device& device, const images::Picture* hidden) {

@@ -115,7 +115,7 @@ std::shared_ptr<Pipeline> Pipeline::load(const PipelineParts& parts, const Pipel
   s.device = open_device(options.device, {.threads = options.threads});
   s.text = std::make_unique<PromptEncoder>(parts, s.device, options.check_weights, options.embeddings);
   require_texts(path, *s.text, unet);
-  const DType dtype = dtype_of(options.precision);
+  const DType dtype = dtype_of(options.precision, s.device->facts());
   s.unet = load_part<diffusion::UNet>(parts.unet.checkpoint, s.device, options, dtype, s.files, s.facts, "U-Net", unet);
   const auto load_autoencoder = [&s, checkpoint = parts.autoencoder.checkpoint, autoencoder](
                                     const PipelineOptions& o, DType computed, PipelineFacts& facts) {
@@ -322,8 +322,8 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condi
     const std::vector<float> added = added_features(prompts, height * facts.size_multiple, width * facts.size_multiple);
     inputs.push_back(device->upload(DType::f32, Shape{batch, model.added_features}, added.data()));
   }
-  const std::vector<Tensor>& text = prepare_text(prompts);
-  inputs.insert(inputs.end(), text.begin(), text.end());
+  const std::vector<Tensor>& prepared = prepare_text(prompts);
+  inputs.insert(inputs.end(), prepared.begin(), prepared.end());
   if (adapters->strengths().defined()) inputs.push_back(adapters->strengths());
   std::vector<int64_t> shape{batch, height, width, prompts.length};
   for (const int64_t part : adapters->plan_key()) shape.push_back(part);
@@ -335,7 +335,7 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condi
                                                     .context = {},
                                                     .guidance = model.guidance_features > 0 ? inputs[2] : Tensor(),
                                                     .added = model.added_features > 0 ? inputs[at_added] : Tensor(),
-                                                    .text = text})};
+                                                    .text = prepared})};
         },
         inputs);
     compiled_for = shape;

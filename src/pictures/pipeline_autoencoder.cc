@@ -45,19 +45,14 @@ images::Picture Pipeline::State::decode(const Latent& latent, int64_t height, in
   const DType dtype = overflows ? DType::f32 : autoencoder->dtype();
   if (in_bands(config, request.bands, height * width, dtype))
     return picture_of(diffusion::decode_in_bands(wide_autoencoder(), z, {.cancel = request.cancel}), 0.5f, 0.5f);
-  const auto decoded = [&](const diffusion::Autoencoder& model) {
-    Tensor y = model.decode(z);  // [1, 3, H, W]
-    eval(std::span(&y, 1), request.cancel);
-    return y;
-  };
   if (dtype != DType::f32) {
-    const Tensor y = decoded(*autoencoder);
-    if (all_finite(to_host<float>(y))) return picture_of(y, 0.5f, 0.5f);
+    if (auto picture = picture_if_finite(autoencoder->decode(z), 0.5f, 0.5f, request.cancel))
+      return *std::move(picture);
     note_overflow("decoder", notes);
     if (in_bands(config, request.bands, height * width, DType::f32))
       return decode(latent, height, width, request, notes);
   }
-  return picture_of(decoded(wide_autoencoder()), 0.5f, 0.5f);
+  return picture_of(wide_autoencoder().decode(z), 0.5f, 0.5f, request.cancel);
 }
 
 std::vector<float> Pipeline::State::encode_moments(const Tensor& picture, const std::atomic<bool>* cancel,
@@ -79,9 +74,7 @@ images::Picture Pipeline::preview(const PictureStep& step) const {
   const State& s = *state_;
   if (s.tiny_decoder == nullptr) return linear_preview(step);
   const Tensor z = s.device->upload(DType::f32, Shape{1, step.channels, step.height, step.width}, step.latent.data());
-  Tensor y = (*s.tiny_decoder)(z);  // [1, 3, H, W]
-  eval(std::span(&y, 1));
-  return picture_of(y, 1, 0);
+  return picture_of((*s.tiny_decoder)(z), 1, 0);
 }
 
 }  // namespace gabbro::pictures

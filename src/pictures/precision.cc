@@ -15,7 +15,8 @@ Precision parse_precision(const std::string& name) {
   throw bad_input("precision '{}' is none of auto, f32, f16, bf16", name);
 }
 
-DType dtype_of(Precision precision) {
+DType dtype_of(Precision precision, const abi::DeviceFacts& facts) {
+  if (precision == Precision::kAuto) return facts.wave_size > 1 ? DType::f16 : DType::f32;
   if (precision == Precision::kF16) return DType::f16;
   return precision == Precision::kBf16 ? DType::bf16 : DType::f32;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gabbro/dtype.h"
+#include "src/backend/device.h"
 
 namespace gabbro::pictures {
 
@@ -14,8 +15,8 @@ enum class Precision { kAuto, kF32, kF16, kBf16 };
 // Also by torch's names ("float16"). Throws bad_input for another one.
 Precision parse_precision(const std::string& name);
 
-// f32, f16 or bf16. kAuto is f32 on every device: f16 differs visibly from other programs' f32 pictures.
-DType dtype_of(Precision precision);
+// f32, f16 or bf16. kAuto is f16 on GPUs, as in other programs, and f32 on CPUs, where f16 gains no time.
+DType dtype_of(Precision precision, const abi::DeviceFacts& facts);
 
 bool all_finite(const std::vector<float>& values);
 

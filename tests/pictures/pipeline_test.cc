@@ -22,7 +22,9 @@ PictureRequest request_of(const std::string& sampler, int64_t width, int64_t hei
   return {.prompt = kPrompt, .negative = "blurry", .width = width, .height = height, .steps = 10, .sampler = sampler};
 }
 
-std::shared_ptr<Pipeline> load(const std::string& folder) { return Pipeline::load(folder, {.threads = 2}); }
+std::shared_ptr<Pipeline> load(const std::string& folder) {
+  return Pipeline::load(folder, {.threads = 2, .precision = Precision::kF32});
+}
 
 TEST(TextStates, equal_those_of_transformers) {
   for (const char* name : {"sd15", "sd21"}) {

@@ -46,7 +46,10 @@ std::string overflowing_pipeline() {
 TEST(Precision, has_torch_names_and_refuses_others) {
   EXPECT_EQ(parse_precision("float16"), Precision::kF16);
   EXPECT_EQ(parse_precision("bf16"), Precision::kBf16);
-  EXPECT_EQ(dtype_of(parse_precision("auto")), DType::f32);
+  const abi::DeviceFacts cpu{.wave_size = 1}, gpu{.wave_size = 32};
+  EXPECT_EQ(dtype_of(parse_precision("auto"), cpu), DType::f32);
+  EXPECT_EQ(dtype_of(parse_precision("auto"), gpu), DType::f16);
+  EXPECT_EQ(dtype_of(parse_precision("f32"), gpu), DType::f32);
   EXPECT_THROW(parse_precision("f8"), Error);
 }
 
