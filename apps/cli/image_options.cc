@@ -163,9 +163,9 @@ void add_parts(Command& command, ImageArguments& o) {
 
 void add_precision(Command& command, std::string& precision) {
   command
-      .option(
-          "--precision", precision,
-          "Format that the U-Net and the autoencoder compute in: f16 and bf16 are fast on GPUs and round; auto: f16 on a GPU, f32 on a CPU")
+      .option("--precision", precision,
+              "Format that the U-Net and the autoencoder compute in: f16 and bf16 are fast on GPUs and round; auto: "
+              "f16 on a GPU, f32 on a CPU")
       .one_of({"auto", "f32", "f16", "bf16"})
       .placeholder("auto|f32|f16|bf16")
       .alias("--dtype");

@@ -15,7 +15,9 @@ namespace {
 constexpr const char* kXlPrompt = "a Red heart, 2 cats' eyes";
 constexpr double kXlExact = 1e-5, kXlTenSteps = 1e-4;
 
-std::shared_ptr<Pipeline> load_xl(const std::string& folder) { return Pipeline::load(folder, {.threads = 2}); }
+std::shared_ptr<Pipeline> load_xl(const std::string& folder) {
+  return Pipeline::load(folder, {.threads = 2, .precision = Precision::kF32});
+}
 
 PictureRequest xl_request(double guidance) {
   return {.prompt = kXlPrompt, .negative = "blurry", .width = 24, .height = 16, .steps = 10, .guidance = guidance};

@@ -1,5 +1,6 @@
 // `matmul`: in f32 by kernels of ours; of f32, f16 and bf16 by a vendor's library, which also computes `matmul_fused`,
-// and `linear` of many tokens with x and weights of one dtype. In f16 and bf16 a convolution of one tap computes it too.
+// and `linear` of many tokens with x and weights of one dtype. In f16 and bf16 a convolution of one tap computes it
+// too.
 #include <fmt/format.h>
 
 #include "backends/gpu/kernel_table.h"

@@ -292,7 +292,7 @@ def require_usual_error(
     models: Models, make_inputs: Callable[..., dict[str, Any]], compute: Compute, what: str
 ) -> None:
     """Asserts that the CPU's own error is at most JUMP times that of a short text: an operation that is wrong on the CPU,
-    too, from some length on is no measure of rounding."""
+    too, from some length on errs by more than rounding."""
     exact = run_or_skip(models.oracle, compute, what)
     short = first(support.on_grid(make_inputs(models.oracle), models.dtype))
     usual = support.distance(short(models.reference), short(models.oracle))[0]
