@@ -160,7 +160,7 @@ elseif(GABBRO_SANITIZE MATCHES undefined)
 endif()
 
 # gabbro_test(name SOURCES files... DEPS targets... LABEL label): one GoogleTest program, registered with CTest as one test;
-# with the label per_backend on the CPU, also where there is a GPU.
+# with the label per_backend on the CPU, also where there is a GPU. Nothing that was measured on this machine counts.
 function(gabbro_test name)
   cmake_parse_arguments(ARG "" "LABEL" "SOURCES;DEPS" ${ARGN})
   set(tests ${ARG_SOURCES})
@@ -182,7 +182,7 @@ function(gabbro_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABEL}" TIMEOUT ${gabbro_test_seconds}
-    ENVIRONMENT "GABBRO_BUILD_DIR=${CMAKE_BINARY_DIR}$<$<STREQUAL:${ARG_LABEL},per_backend>:;GABBRO_DEVICE=cpu>")
+    ENVIRONMENT "GABBRO_BUILD_DIR=${CMAKE_BINARY_DIR};GABBRO_TUNING_FILE=$<$<STREQUAL:${ARG_LABEL},per_backend>:;GABBRO_DEVICE=cpu>")
 endfunction()
 
 # gabbro_server_page(): adds to gabbro_server the function page_files() of src/server/web/page_files.h.

@@ -31,6 +31,7 @@ constexpr const char* kDevice = "sim:0";
 
 class Survival : public testing::Test {
  protected:
+  Survival() { ::setenv("GABBRO_TUNING_FILE", "", 1); }  // verdicts on copies would be kept there
   ~Survival() override { ::unsetenv("GABBRO_SIM_FAIL"); }
 
   static std::shared_ptr<Engine> load() {

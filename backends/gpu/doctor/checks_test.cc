@@ -22,8 +22,9 @@ using abi::StatusCode;
 
 class Checks : public testing::Test {
  protected:
+  Checks() { ::setenv("GABBRO_TUNING_FILE", "", 1); }  // verdicts would be kept there
   ~Checks() override {
-    ::unsetenv("GABBRO_SIM_FAIL");
+    for (const char* variable : {"GABBRO_SIM_FAIL", "GABBRO_TUNING_FILE"}) ::unsetenv(variable);
     EXPECT_EQ(sim::allocation_count(), 0U) << "a check left memory behind";
   }
 
@@ -149,7 +150,6 @@ TEST_F(Checks, CountersThatAreLeftBehindAreFound) {
 }
 
 TEST_F(Checks, GraphsThatAreWrongOrSwitchedOff) {
-  ::setenv("GABBRO_TUNING_FILE", "", 1);
   ::setenv("GABBRO_SIM_FAIL", "graph:stale", 1);
   abi::CheckResult result;
   ASSERT_EQ(run("graphs", result).code, StatusCode::kOk);
@@ -161,7 +161,7 @@ TEST_F(Checks, GraphsThatAreWrongOrSwitchedOff) {
   ASSERT_EQ(run("graphs", result).code, StatusCode::kOk);
   EXPECT_EQ(result.status, CheckStatus::kOk);
   EXPECT_STREQ(result.summary, "launches are not replayed as graphs: GABBRO_GRAPHS=0 asks for it");
-  for (const char* variable : {"GABBRO_GRAPHS", "GABBRO_TUNING_FILE"}) ::unsetenv(variable);
+  ::unsetenv("GABBRO_GRAPHS");
 }
 
 TEST_F(Checks, PeerCopiesThatAreDamagedOrImpossible) {

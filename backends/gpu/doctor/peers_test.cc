@@ -27,8 +27,10 @@ const abi::Backend& backend() { return *gabbro_backend(); }
 
 class Peers : public testing::Test {
  protected:
+  Peers() { ::setenv("GABBRO_TUNING_FILE", "", 1); }  // a verdict would be kept there
   ~Peers() override {
     close();
+    ::unsetenv("GABBRO_TUNING_FILE");
     ::unsetenv("GABBRO_SIM_FAIL");
     ::unsetenv("GABBRO_PEER_COPIES");
     ::unsetenv("GABBRO_SIM_DEVICES");

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
 import pathlib
 import shutil
@@ -22,35 +21,16 @@ import support
 from inputs import make_inputs
 
 TOKENS = 12
-LAYERS = 8  # of a small model, at most: the caches' rounding errors add up
 
 
-class HalfCache(transformers.DynamicCache):  # type: ignore[misc,unused-ignore]
-    """Keys and values rounded to f16, as Gabbro's cache holds them."""
+class KeptCache(transformers.DynamicCache):  # type: ignore[misc,unused-ignore]
+    """Keeps the keys of the last update, which are rotated."""
 
-    exact_keys: torch.Tensor | None = None  # of the last update
+    last_keys: torch.Tensor | None = None
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        self.exact_keys = key_states
-        return super().update(half(key_states), half(value_states), *args, **kwargs)
-
-
-def half(x: torch.Tensor) -> torch.Tensor:
-    return x.to(torch.float16).to(x.dtype)
-
-
-def cache_floor(config: Any, depth: int) -> float:
-    """What keys and values add that f16 rounds to the other side because f32 and f64 differ, in relative error.
-
-    Such a rounding has the probability of the error over f16's spacing, and then is off by 2^-11. Of n values at most
-    np + 3 sqrt(np) + 3 are.
-    """
-    heads = int(helpers.find(config, ["num_attention_heads", "n_head"], 1))
-    channels = int(helpers.find(config, ["hidden_size", "n_embd"], 64))
-    width = int(helpers.find(config, ["head_dim"], channels // heads))
-    count = 2 * TOKENS * width * int(helpers.find(config, ["num_key_value_heads"], heads))
-    expected = count * support.floor_of(torch.float32, depth) / 2.0**-11
-    return 2.0**-11 * math.sqrt((expected + 3 * math.sqrt(expected) + 3) / count)
+        self.last_keys = key_states
+        return super().update(key_states, value_states, *args, **kwargs)
 
 
 @functools.cache
@@ -65,7 +45,7 @@ def program() -> str:
 def gabbro(folder: pathlib.Path, ids: torch.Tensor, *options: str) -> None:
     """gabbro logits of the model in the folder; $GABBRO_DEVICE names its device."""
     tokens = ",".join(str(int(i)) for i in ids[0])
-    command = [program(), "logits", str(folder), "--tokens", tokens, *options]
+    command = [program(), "logits", str(folder), "--kv-type", "f32", "--tokens", tokens, *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 2:
         pytest.skip(f"Gabbro refuses this configuration: {done.stderr.strip().splitlines()[-1]}")
@@ -89,11 +69,11 @@ def layers_of(oracle: Any, count: int) -> str:
 
 
 def with_input(call: support.Call, x: torch.Tensor, config: Any) -> support.Call:
-    """The call of a layer with another input, and with a cache as Gabbro's."""
+    """The call of a layer with another input, and with a KeptCache."""
     kwargs = dict(call.kwargs)
     for name in ("cache", "past_key_values", "layer_past"):
         if name in kwargs:
-            kwargs[name] = HalfCache(config=config)
+            kwargs[name] = KeptCache(config=config)
     if "hidden_states" in kwargs:
         return support.Call(call.block, call.args, {**kwargs, "hidden_states": x})
     return support.Call(call.block, (x, *call.args[1:]), kwargs)
@@ -106,24 +86,13 @@ def first_output(model: Any, call: support.Call, dtype: torch.dtype) -> torch.Te
 
 
 def logits_of(model: Any, ids: torch.Tensor) -> torch.Tensor:
-    """[T, V] with a cache as Gabbro's."""
-    name = "cache" if helpers.takes(model, "cache") else "past_key_values"
-    if not helpers.takes(model, name):
-        logits: torch.Tensor = support.run(model, {"input_ids": ids})["logits"][0]
-        return logits
-    options = {name: HalfCache(config=model.config), "use_cache": True}
-    logits = support.run(model, {"input_ids": ids}, **options)["logits"][0]
+    """[T, V]"""
+    logits: torch.Tensor = support.run(model, {"input_ids": ids})["logits"][0]
     return logits
 
 
-def measure(name: str, got: Any, close: torch.Tensor, exact: torch.Tensor, oracle: Any, layers: int) -> dict[str, Any]:
-    """support.measure() with what the rounding in the caches of `layers` layers adds to the limit."""
-    depth = support.depth_of(oracle)
-    entry = support.measure(name, got, close, exact, torch.float32, depth)
-    limit = entry["limit"] + layers**0.5 * cache_floor(oracle.config, depth)
-    entry["ratio"] *= entry["limit"] / limit
-    entry["limit"] = limit
-    return entry
+def measure(name: str, got: Any, close: torch.Tensor, exact: torch.Tensor, oracle: Any) -> dict[str, Any]:
+    return support.measure(name, got, close, exact, torch.float32, support.depth_of(oracle))
 
 
 def check(
@@ -132,12 +101,11 @@ def check(
     close: torch.Tensor,
     exact: torch.Tensor,
     oracle: Any,
-    layers: int = 1,
     explain: Callable[[], str] = str,
 ) -> None:
     """Asserts that measure() is within the limit; explain() says more of a failure."""
     got = torch.from_numpy(np.asarray(got))
-    entry = measure(name, got, close, exact, oracle, layers)
+    entry = measure(name, got, close, exact, oracle)
     support.MEASURED.append(entry)
     if entry["ratio"] > 1.0:
         text = support.describe(f"Gabbro {name}", got, exact, entry, entry["ratio"])
@@ -149,8 +117,8 @@ def seen_in(model: Any, call: support.Call, dtype: torch.dtype) -> operations.Se
     with operations.watch(model.get_submodule(call.block)) as seen:
         first_output(model, call, dtype)
     for cache in call.kwargs.values():
-        if isinstance(cache, HalfCache) and cache.exact_keys is not None:
-            seen.attention["key"] = cache.exact_keys.transpose(1, 2)
+        if isinstance(cache, KeptCache) and cache.last_keys is not None:
+            seen.attention["key"] = cache.last_keys.transpose(1, 2)
     return seen
 
 
@@ -166,7 +134,7 @@ def wrong_operation(
     close = seen_in(reference, with_input(call, x, oracle.config), torch.float32)
 
     def ratio(got: torch.Tensor, of_cpu: torch.Tensor, of_oracle: torch.Tensor) -> float:
-        return float(measure("", got, of_cpu, of_oracle, oracle, 1)["ratio"])
+        return float(measure("", got, of_cpu, of_oracle, oracle)["ratio"])
 
     for names in (["all"], operations.OUTER):
         results = results_of(folder, ids, index, names)
@@ -201,7 +169,7 @@ def check_layers(size: str, regime: str, folder: pathlib.Path) -> None:
         close = first_output(reference, with_input(call, x, oracle.config), torch.float32)
         explain = functools.partial(wrong_operation, folder, ids, index, call, x, (oracle, reference))
         check(f"{path}.{index}", trace[f"layers.{index}"], close, exact, oracle, explain=explain)
-    check("logits", trace["logits"], logits_of(reference, ids), logits_of(oracle, ids), oracle, count)
+    check("logits", trace["logits"], logits_of(reference, ids), logits_of(oracle, ids), oracle)
 
 
 def check_steps(size: str, step: int, folder: pathlib.Path) -> None:
@@ -210,7 +178,7 @@ def check_steps(size: str, step: int, folder: pathlib.Path) -> None:
     gabbro(folder / "model", ids, "--out", str(folder / "steps.npy"), "--step", str(step))
     oracle, reference = support.make_oracle(torch.float32, size=size), support.make_reference(torch.float32, size=size)
     exact, close = logits_of(oracle, ids), logits_of(reference, ids)
-    check(f"logits in steps of {step}", np.load(folder / "steps.npy"), close, exact, oracle, LAYERS)
+    check(f"logits in steps of {step}", np.load(folder / "steps.npy"), close, exact, oracle)
 
 
 def check_repeat(size: str, folder: pathlib.Path) -> None:
@@ -224,4 +192,4 @@ def check_repeat(size: str, folder: pathlib.Path) -> None:
     oracle, reference = support.make_oracle(torch.float32, size=size), support.make_reference(torch.float32, size=size)
     rows = TOKENS // 2
     exact, close = logits_of(oracle, ids)[:rows], logits_of(reference, ids)[:rows]
-    check("logits of the beginning", short, close, exact, oracle, LAYERS)
+    check("logits of the beginning", short, close, exact, oracle)
