@@ -76,8 +76,9 @@ def servers_of(options):
 def measure(options, url, streams, seed):
     command = [options.gabbro, "bench", "serve", url, "--streams", str(streams), "--seconds", str(options.seconds), "--prompt", str(options.prompt),
                "--answer", str(options.answer), "--temperature", "0", "--seed", str(seed), "--json"]
-    if options.name:
-        command += ["--model", options.name]
+    name = options.name or (options.model and pathlib.Path(options.model).stem)  # a server may have other models
+    if name:
+        command += ["--model", name]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(done.stderr.strip())
@@ -112,7 +113,7 @@ def main():
     parser.add_argument("--model", help="GGUF file of both servers")
     parser.add_argument("--peer", help="llama.cpp's program llama-server")
     parser.add_argument("--urls", nargs=2, metavar="URL", help="servers that run already: Gabbro's, and the other one")
-    parser.add_argument("--name", help="model to ask both for; needed where one of them has several")
+    parser.add_argument("--name", help="model to ask both for, where they run already and have several")
     parser.add_argument("--gabbro", default=str(ROOT / "build" / "release" / "bin" / "gabbro"))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--context", type=int, default=1024, help="tokens of each stream")
