@@ -4,8 +4,8 @@ import unittest
 
 from support import BUILD, TINY_F16, TestCase, gabbro, main
 
-SIM = {"GABBRO_SIM_DEVICES": "3", "GABBRO_DEVICE": "sim:0", "GABBRO_WORKER": "off"}
-PAIRS = [(f"sim:{a}", f"sim:{b}") for a in range(3) for b in range(3) if a != b]
+SIM = {"GABBRO_SIM_DEVICES": "2", "GABBRO_DEVICE": "sim:0", "GABBRO_WORKER": "off"}
+PAIRS = [("sim:0", "sim:1"), ("sim:1", "sim:0")]
 
 
 @unittest.skipUnless((BUILD / "lib" / "libgabbro_sim.so").exists(), "no simulator")
@@ -59,11 +59,11 @@ class Peers(TestCase):
         for row in self.peers("peer-error:1"):
             self.assertIn("injected failure of a copy between devices", row["reason"])
 
-    def test_as_a_table(self):
-        environment = {**SIM, "GABBRO_PLUGIN_PATH": str(BUILD / "lib"), "GABBRO_SIM_FAIL": "peer:1"}
+    def test_as_a_table_of_all_ordered_pairs(self):
+        environment = {**SIM, "GABBRO_SIM_DEVICES": "3", "GABBRO_PLUGIN_PATH": str(BUILD / "lib"), "GABBRO_SIM_FAIL": "peer:1"}
         lines = gabbro("doctor", "--peers", environment=environment).text.splitlines()
         self.assertRegex(lines[0], "^from +to +route +GB/s +µs")
-        self.assertEqual(len([line for line in lines if " staged " in line]), len(PAIRS), lines)
+        self.assertEqual(len([line for line in lines if " staged " in line]), 6, lines)
 
 
 if __name__ == "__main__":

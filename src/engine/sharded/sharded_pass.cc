@@ -112,6 +112,7 @@ void ShardedPass::on_ranks(const OfRank& compute, const std::atomic<bool>* cance
         sums->finish(rank);
       },
       cancel);
+  steps_ahead_ = 0;
 }
 
 // Sums of a step that still runs may have failed: no begin() takes that back.
@@ -221,6 +222,7 @@ void ShardedPass::wait_all(DecodeStep& step, const std::atomic<bool>* cancel) tr
         for (int turn = 0; turn < DecodeStep::kTurns; ++turn) step.wait(turn, place_of_rank(rank), &stops_);
       },
       cancel);
+  steps_ahead_ = 0;  // what is queued is dropped
 } catch (...) {
   fail();
   throw;
