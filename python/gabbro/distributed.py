@@ -139,6 +139,17 @@ def _opened(devices: Sequence[Any] | None, module: Module) -> list[Device]:
     return opened
 
 
+class _Replicas:
+    """What the devices hold, which a copied or unpickled module makes again."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+        self.made = _core._Replicas(*arguments)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Replicas, self.arguments
+
+
 class DataParallel(Module):
     """A module that computes its batch on several devices: each has a copy of the parameters, and a part of the batch.
 
@@ -192,7 +203,7 @@ class DataParallel(Module):
             raise ValueError(f"[DataParallel] bucket_cap_mb is {bucket_cap_mb}")
         self.devices = _opened(devices, module)
         self._over_processes = get_world_size() > 1
-        self._replicas = _core._Replicas(self.devices, math.ceil(bucket_cap_mb * 2**20), self._over_processes)
+        self._replicas = _Replicas(self.devices, math.ceil(bucket_cap_mb * 2**20), self._over_processes)
         self.module = module.to(self.devices[0])
         if self._over_processes:
             self._share(list(module.parameters()) + list(module.buffers()))
@@ -210,7 +221,7 @@ class DataParallel(Module):
         parameters, buffers = list(self.module.parameters()), list(self.module.buffers())
         if self._over_processes and self.module.training:
             self._share(buffers)
-        lent = self._replicas.replicate(parameters + buffers)
+        lent = self._replicas.made.replicate(parameters + buffers)
         results = []
         for rank, (args, named) in enumerate(parts):
             places = _core._LentValues(parameters if rank == 0 else parameters + buffers)
@@ -241,7 +252,7 @@ class DataParallel(Module):
         for rank in range(count):
             pieces += [x if x.ndim == 0 or count == 1 else x[starts[rank] : ends[rank]] for x in tensors]
         ranks = [rank for rank in range(count) for _ in tensors]
-        moved = self._replicas.moved(pieces, ranks) if pieces else []
+        moved = self._replicas.made.moved(pieces, ranks) if pieces else []
         width = len(tensors)
         return [rebuilt(structure, moved[rank * width : (rank + 1) * width]) for rank in range(count)]
 
@@ -255,7 +266,7 @@ class DataParallel(Module):
         if not tensors:
             return results[0]
         wide = [x.reshape(1) if x.ndim == 0 else x for x in tensors]
-        moved = self._replicas.moved(wide, [0] * len(wide))
+        moved = self._replicas.made.moved(wide, [0] * len(wide))
         return rebuilt(structures[0], [_core.concat(moved[i::width], axis=0) for i in range(width)])
 
     @contextlib.contextmanager
