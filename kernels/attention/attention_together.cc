@@ -63,9 +63,9 @@ GPU_FUNCTION inline void attention_together(const DenseAttentionArgs& a) {
     begin_together();
 #pragma unroll
     for (int d = 0; d < L::kDimTiles; ++d)
-      WideProduct<T, kTogetherKeys>::add_rows(together_columns<kDenseRows>(queries + d * 2 * kDenseRows * 8),
-                                              together_columns<kTogetherKeys>(keys + d * 2 * kTogetherKeys * 8), d > 0,
-                                              scores[0][0].value);
+      multiply_rows_together<T>(together_columns<kDenseRows>(queries + d * 2 * kDenseRows * 8),
+                                together_columns<kTogetherKeys>(keys + d * 2 * kTogetherKeys * 8), d > 0,
+                                scores[0][0].value);
     sent_together();
     done_together<0>();
     settle_together<kTogetherKeys / 2>(scores[0][0].value);
@@ -86,9 +86,7 @@ GPU_FUNCTION inline void attention_together(const DenseAttentionArgs& a) {
   }
   done_together<0>();
   settle_together<dim / 2>(rows.output[0][0].value);
-  const i64 row = a.rows_first != 0 ? (static_cast<i64>(batch) * a.queries + first) * a.heads + head
-                                    : static_cast<i64>(block_index().x) * a.queries + first;
-  store_rows<T>(a, {row, a.rows_first != 0 ? a.heads : 1, a.queries - first}, factor, rows);
+  store_rows<T>(a, ResultRows(a, batch, head, first), factor, rows);
 }
 
 template <class T, int dim>

@@ -171,45 +171,6 @@ GPU_FUNCTION inline u64 together_columns(const Half* tiles) {
   constexpr u64 kHalfOfK = columns / 8 * 128, kNextTile = 128;
   return (shared_address(tiles) & 0x3ffff) >> 4 | (kHalfOfK >> 4) << 16 | (kNextTile >> 4) << 32;
 }
-// sums += a · columnsᵀ, f16; a lane has the sums of columns / 16 Accumulators.
-template <int columns>
-GPU_FUNCTION inline void multiply_together(const Fragment& a, u64 tiles, float* sums);
-template <>
-GPU_FUNCTION inline void multiply_together<16>(const Fragment& a, u64 columns, float* sums) {
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %13, 0; "
-      "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7}, "
-      "{%8, %9, %10, %11}, %12, p, 1, 1, 0; }"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]),
-        "+f"(sums[7])
-      : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "l"(columns), "r"(1));
-}
-template <>
-GPU_FUNCTION inline void multiply_together<32>(const Fragment& a, u64 columns, float* sums) {
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %21, 0; "
-      "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
-      "%14, %15}, "
-      "{%16, %17, %18, %19}, %20, p, 1, 1, 0; }"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]),
-        "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]),
-        "+f"(sums[14]), "+f"(sums[15])
-      : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "l"(columns), "r"(1));
-}
-template <>
-GPU_FUNCTION inline void multiply_together<64>(const Fragment& a, u64 columns, float* sums) {
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %37, 0; "
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, "
-      "%14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-      "{%32, %33, %34, %35}, %36, p, 1, 1, 0; }"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]), "+f"(sums[6]),
-        "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]), "+f"(sums[12]), "+f"(sums[13]),
-        "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]), "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]),
-        "+f"(sums[21]), "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]), "+f"(sums[27]),
-        "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31])
-      : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "l"(columns), "r"(1));
-}
 // 0, which the compiler does not know: where a product's operands are results of loads, it would move them to the
 // registers that belong together as soon as they are loaded, and wait for them there.
 GPU_FUNCTION inline u32 hidden_zero() {

@@ -27,11 +27,11 @@
 // If GABBRO_TOGETHER is defined, four waves multiply in one instruction, each its own Fragment by columns in shared
 // memory:
 //   together_columns<columns>(tiles)   names the columns, whose order cuda_matrix.h describes
-//   multiply_together<columns>(a, columns, sums)
-//   begin_together(), sent_together(), done_together<later>(), show_together()
-//   WideProduct<T, columns>::add(a, columns, sums)    the same for more columns of T: Half or BFloat
+//   WideProduct<T, columns>::add(a, columns, sums)    T: Half or BFloat
 //   ... ::add_transposed(a, columns, sums)            of transposed_together_columns<rows>(tile)
-//   ... ::add_rows(rows, columns, adds, sums)         rows in shared memory as well; without `adds` sums begin at 0
+//   multiply_rows_together<T>(rows, columns, adds, sums)    64 columns, rows in shared memory as well; without `adds`
+//                                                           sums begin at 0
+//   begin_together(), sent_together(), done_together<later>(), show_together()
 //   settle_together<count>(sums)       before sums are read
 // GABBRO_LARGE_BLOCKS is defined if a block may have 227 KB of memory.
 //

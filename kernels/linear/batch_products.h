@@ -202,8 +202,8 @@ GPU_FUNCTION inline void multiply_chunk_together(const Half* x, const typename W
 #pragma unroll
     for (int i = 0; i < kProducts; ++i) {
       const Half* columns = x + ((local * Weights::kUnits + unit) * kProducts + i) * kTokens * kRows;
-      multiply_together<kTokens>(fragment_of(rows, i * kLaneDepth / 2), together_columns<kTokens>(columns),
-                                 sums[0].value);
+      WideProduct<Half, kTokens>::add(fragment_of(rows, i * kLaneDepth / 2), together_columns<kTokens>(columns),
+                                      sums[0].value);
     }
     sent_together();
     done_together<1>();  // those before have read their rows
