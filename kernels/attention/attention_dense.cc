@@ -176,9 +176,7 @@ GPU_FUNCTION inline void attention_dense(const DenseAttentionArgs& a) {
     barrier();  // all values are there
     multiply_values<T, typename Memory::Values>(rows, values, scores);
   }
-  const i64 row = a.rows_first != 0 ? (static_cast<i64>(batch) * a.queries + first) * a.heads + head
-                                    : static_cast<i64>(block_index().x) * a.queries + first;
-  store_rows<T>(a, {row, a.rows_first != 0 ? a.heads : 1, a.queries - first}, factor, rows);
+  store_rows<T>(a, ResultRows(a, batch, head, first), factor, rows);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

@@ -88,6 +88,13 @@ GPU_FUNCTION inline void for_outputs(const DenseAttentionArgs& a, i32 count, con
 struct ResultRows {
   i64 first;
   i32 step, count;
+
+  // From a query of a head on.
+  GPU_INLINE ResultRows(const DenseAttentionArgs& a, i32 batch, i32 head, i32 query)
+      : first(a.rows_first != 0 ? (static_cast<i64>(batch) * a.queries + query) * a.heads + head
+                                : (static_cast<i64>(batch) * a.heads + head) * a.queries + query),
+        step(a.rows_first != 0 ? a.heads : 1),
+        count(a.queries - query) {}
 };
 
 // Results of the wave's rows: outputs, or the partial ones of this split. `factor` times a score is a logarithm to the
