@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "src/base/error.h"
+#include "src/base/split_patience.h"
 
 namespace gabbro::mpi {
 namespace {
@@ -22,12 +23,6 @@ constexpr milliseconds kGrace{1000};
 constexpr size_t kPieceBytes = size_t{1} << 30;  // MPI counts with int
 constexpr int kTag = 1;
 constexpr size_t kSmallValues = 4096;  // up to here each rank adds up all values, in one exchange
-
-milliseconds patience() {
-  const char* const text = std::getenv("GABBRO_SPLIT_PATIENCE");
-  const double seconds = text != nullptr ? std::strtod(text, nullptr) : 0;
-  return seconds > 0 ? milliseconds(static_cast<int64_t>(seconds * 1e3)) : kPatience;
-}
 
 struct Name {
   std::array<char, 64> host;
@@ -45,7 +40,7 @@ Ranks& Ranks::shared() {
 
 bool Ranks::are_joined() { return joined; }
 
-Ranks::Ranks() : mpi_(library()), patience_(patience()) {
+Ranks::Ranks() : mpi_(library()), patience_(split_patience(kPatience)) {
   int is_initialized = 0, provided = kThreadSerialized, rank = 0, size = 0;
   check(mpi_.initialized(&is_initialized), "MPI_Initialized");
   if (is_initialized == 0) check(mpi_.init_thread(nullptr, nullptr, kThreadSerialized, &provided), "MPI_Init_thread");

@@ -1,13 +1,12 @@
 #include "src/engine/sharded/rank_sums.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstdlib>
 #include <functional>
 #include <utility>
 
 #include "src/backend/stream.h"
 #include "src/base/error.h"
+#include "src/base/split_patience.h"
 #include "src/ops/ops.h"
 #include "src/plan/eval.h"
 
@@ -34,18 +33,11 @@ std::vector<RankWatch::Rank> watched(std::span<const std::shared_ptr<Device>> de
   return ranks;
 }
 
-// GABBRO_SPLIT_PATIENCE: seconds.
-std::chrono::milliseconds patience() {
-  const char* const text = std::getenv("GABBRO_SPLIT_PATIENCE");
-  const double seconds = text != nullptr ? std::strtod(text, nullptr) : 0;
-  return seconds > 0 ? std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3)) : RankWatch::kPatience;
-}
-
 }  // namespace
 
 RankSums::RankSums(std::vector<std::shared_ptr<Device>> devices)
     : devices_(std::move(devices)),
-      watch_(watched(devices_), patience()),
+      watch_(watched(devices_), split_patience(RankWatch::kPatience)),
       partials_(devices_.size()),
       results_(devices_.size()) {
   const abi::Backend* const backend = devices_.front()->state().backend;
