@@ -22,7 +22,7 @@ class RunTools {
 
   bool empty() const { return tools_.empty(); }
   bool has_commands() const;
-  const RunTool* find(const std::string& name) const;             // null: there is no such tool
+  const RunTool* find(const std::string& name) const;             // null: none has the name
   const nlohmann::ordered_json& shown() const { return shown_; }  // to the template: without "command"
   const text::KnownTools& known() const { return known_; }
 

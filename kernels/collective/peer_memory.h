@@ -36,7 +36,6 @@ GPU_FUNCTION inline void store_flag(u32* flag, u32 value) {
 GPU_FUNCTION inline u32 load_flag(const u32* flag) {
   return __hip_atomic_load(flag, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
 }
-// Called by the wave that has seen the flags; a barrier follows, and acquire_from_peers() by all threads.
 // Two words, of the elements x and y.
 GPU_FUNCTION inline void store_words(u64* words, float x, float y, u32 number) {
   const u64 high = static_cast<u64>(number) << 32;
@@ -51,6 +50,7 @@ GPU_FUNCTION inline bool load_words(const u64* words, u32 number, float& x, floa
   y = bits_to_float(static_cast<u32>(second));
   return static_cast<u32>(first >> 32) == number && static_cast<u32>(second >> 32) == number;
 }
+// Called by the wave that has seen the flags; a barrier follows, and acquire_from_peers() by all threads.
 GPU_FUNCTION inline void acquire_flags() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
 GPU_FUNCTION inline void acquire_from_peers() { __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, ""); }
 GPU_FUNCTION inline void pause_before_next_look() { __builtin_amdgcn_s_sleep(1); }

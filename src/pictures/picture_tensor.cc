@@ -1,8 +1,5 @@
 #include "src/pictures/picture_tensor.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "gabbro/graph/eval.h"
 #include "src/base/error.h"
 #include "src/ops/ops.h"

@@ -45,7 +45,7 @@ class DeviceLinks : public std::enable_shared_from_this<DeviceLinks> {
 };
 
 // Gives `values`, which are there, a history: one node whose gradient function makes the gradients
-// of `inputs` from theirs. Value i is a copy of input i % inputs.size(), and needs a gradient if that does.
+// of `inputs` from theirs. Value i is a copy of input i % inputs.size(), and needs a gradient if that input does.
 std::vector<Tensor> with_gradient(std::span<const Tensor> inputs, std::span<const Tensor> values,
                                   std::function<std::vector<Tensor>(std::span<const Tensor>)> gradient);
 

@@ -32,7 +32,7 @@ MOST = 20 << 10  # bytes of a row
 MOST_BLOCKS = 60
 LARGEST = 0.25  # an error above it says nothing about a data type
 SIGMAS = 6  # no seed of a correct implementation is beyond the mean and this number of standard deviations
-ENOUGH = 8  # seeds from which on a standard deviation is known
+ENOUGH = 8  # seeds that a standard deviation needs
 
 
 def errors_of(support, make_inputs, seeds):

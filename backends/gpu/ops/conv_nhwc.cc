@@ -21,7 +21,7 @@ constexpr int64_t kMostSplits = 16, kLeastSteps = 8;  // steps of a split
 
 // The blocks of a launch. One along y has a split of the steps over taps and channels, whose sums a second launch adds.
 struct ConvBlocks {
-  const api::Function* function = nullptr;  // null: there is no such kernel, or it does not take the request
+  const api::Function* function = nullptr;  // null: no kernel takes the request
   std::string name;
   int64_t columns = 1;      // outputs of a block
   int64_t pixel_tiles = 0;  // blocks of each column tile

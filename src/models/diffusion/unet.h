@@ -81,9 +81,9 @@ class UNet : public nn::Module, public Denoiser {
   UNetConfig config_;
   DType dtype_;  // of activations
   DenoiserFacts facts_;
-  JointLinear time_projections_;  // of all resnet blocks, in the order in which they run
+  JointLinear time_projections_;  // of all resnet blocks, in their order
 
-  std::vector<const UNetStage*> stages() const;  // in the order in which they run
+  std::vector<const UNetStage*> stages() const;  // in their order
 };
 
 }  // namespace gabbro::diffusion

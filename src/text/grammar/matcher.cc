@@ -85,7 +85,7 @@ std::shared_ptr<SharedMasks> GrammarSet::find(const OutputFormat& format) {
   return found->masks;
 }
 
-// The trie in which these control tokens have their names as bytes.
+// The trie, which spells these control tokens by their names.
 std::shared_ptr<const TokenTrie> GrammarSet::tokens_with(const std::vector<std::string>& controls) {
   std::vector<int32_t> ids;
   for (const std::string& name : controls) {
