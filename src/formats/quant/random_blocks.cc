@@ -12,9 +12,11 @@
 namespace gabbro {
 namespace {
 
-constexpr int kSampleBlocks = 64;
+constexpr int kSampleBlocks = 512;
 constexpr int kScales = 16;            // different ones, a power of two; from half to one and a half of the middle one
-constexpr float kLargestMean = 0.15f;  // over the standard deviation
+// Over the standard deviation. Larger means would make one direction of the states outgrow all others, so that routers
+// of random mixtures chose the same experts for every token.
+constexpr float kLargestMean = 0.01f;
 
 void fill_bits(std::span<std::byte> out, std::mt19937_64& random) {
   size_t at = 0;
