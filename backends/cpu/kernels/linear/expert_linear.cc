@@ -218,7 +218,7 @@ void ExpertLinear::multiply(const Panels& panels, const char* tile, int width, f
                            .step = row_step_,
                            .count = static_cast<int>(rows),
                            .columns = columns},
-                          activations_.plain_tile(tile), y);
+                          activations_.plain_tile(tile), width, y);
   } else {
     for (int i = 0; i < count; ++i) {
       const int64_t rows = std::min<int64_t>(kPanelRows, sizes_.rows - (panels.first + i) * kPanelRows);
@@ -226,7 +226,7 @@ void ExpertLinear::multiply(const Panels& panels, const char* tile, int width, f
                              .step = columns * dtype_info(dtype_).block_bytes,
                              .count = static_cast<int>(rows),
                              .columns = columns},
-                            activations_.plain_tile(tile), y + i * width * kPanelRows);
+                            activations_.plain_tile(tile), width, y + i * width * kPanelRows);
     }
   }
 }

@@ -13,6 +13,10 @@ constexpr int64_t kMinPartColumns = 128;  // of activations that one worker prep
 
 constexpr int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
+bool all_plain(std::span<const abi::TensorView> weights) {
+  return std::ranges::none_of(weights, [](const abi::TensorView& weight) { return is_quantized(weight.dtype); });
+}
+
 }  // namespace
 
 struct Linear::Pass {
@@ -25,7 +29,8 @@ struct Linear::Pass {
 
 Linear::Linear(const abi::KernelRequest& request, const LinearOptions& options, int workers)
     : options_(options),
-      tiling_(elements(request.inputs[0]) / request.inputs[1].shape[1]),
+      tiling_(elements(request.inputs[0]) / request.inputs[1].shape[1],
+              all_plain({&request.inputs[1], static_cast<size_t>(options.count)})),
       columns_(request.inputs[1].shape[1]),
       activations_{.columns = columns_, .norm = options.norm, .epsilon = options.epsilon} {
   for (int m = 0; m < options.count; ++m) add_matrix(request.inputs[1 + m]);
@@ -215,7 +220,7 @@ void Linear::multiply_few(const Item& item, const char* tile, float* y) const {
                  .step = m.in_place ? m.row_step : columns_ * dtype_info(m.dtype).block_bytes,
                  .count = static_cast<int>(rows),
                  .columns = columns_},
-                activations_.plain_tile(tile), out);
+                activations_.plain_tile(tile), width, out);
   }
 }
 
@@ -300,7 +305,7 @@ void Linear::run(const abi::Launch& launch, Worker& worker) const {
 void Linear::run_few(const Pass& pass, Worker& worker) const {
   const char* tile = prepare_few(pass);
   worker.stream_for(items_, together_, [&](int64_t begin, int64_t end) {
-    alignas(64) float y[kMaxItemPanels * kFewTokens * kPanelRows];
+    alignas(64) float y[kMaxItemPanels * kSmallBatch * kPanelRows];
     Item item;
     for (int64_t index = begin; index < end; ++index) add_item(index, item);
     load_item(pass, item);

@@ -46,13 +46,14 @@ struct WordTile {
   const int32_t* sums;   // [K/group][W], i32 or f32 (GroupSums)
 };
 
-// How T tokens are cut into tiles: up to kFewTokens are one tile; else all are full_width() wide, but for the last,
-// whose width is the next multiple of four, with tokens of zeros.
+// How T tokens are cut into tiles: few, which are at most kFewTokens, or kSmallBatch with plain weights alone, are one
+// tile; else all are full_width() wide, but for the last, whose width is the next multiple of four, with tokens of
+// zeros.
 class Tiling {
  public:
-  explicit Tiling(int64_t tokens) : tokens_(tokens) {}
+  Tiling(int64_t tokens, bool plain) : tokens_(tokens), few_(tokens <= (plain ? kSmallBatch : kFewTokens)) {}
   int64_t tokens() const { return tokens_; }
-  bool few() const { return tokens_ <= kFewTokens; }
+  bool few() const { return few_; }
   bool small_batch() const { return !few() && tokens_ <= kSmallBatch; }
   bool packed() const { return tokens_ <= kSmallBatch; }  // whether quantized weights are used in the packed form
   int64_t count() const { return few() ? 1 : (tokens_ + full_width() - 1) / full_width(); }
@@ -66,6 +67,7 @@ class Tiling {
 
  private:
   int64_t tokens_;
+  bool few_;
 };
 
 // Prepares tiles of one x [T, K] in memory that the caller gives. K is a multiple of 32 where `words`.

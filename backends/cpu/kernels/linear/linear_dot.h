@@ -19,16 +19,17 @@ template <int64_t bytes, int64_t distance>
 // Up to kFewTokens tokens, straight from the packed form.
 using FewQuantized = void (*)(const void* panel, int64_t columns, const WordTile& x, float* y);
 
-// For plain weights, which are read in place: the rows of up to kFewPanels panels, each of consecutive
-// elements. x: [W][K]; results: [panels][W][16]. Panels are interleaved, since a core reads several streams of
-// addresses faster than one, if they are pages apart (Zen 3: four panels of F16 1.2 to 1.4 times as fast as one).
+// Up to kSmallBatch tokens (W), for plain weights, which are read in place: the rows of up to kFewPanels panels, each
+// of consecutive elements. x: [W][K]; results: [panels][W][16]. Panels are interleaved, since a core reads several
+// streams of addresses faster than one, if they are pages apart (Zen 3: four panels of F16 1.2 to 1.4 times as fast as
+// one).
 struct PlainRows {
   const std::byte* first;
   int64_t step;  // bytes from one row to the next
   int count;
   int64_t columns;
 };
-using FewPlain = void (*)(const PlainRows& rows, const float* x, float* y);
+using FewPlain = void (*)(const PlainRows& rows, const float* x, int width, float* y);
 
 FewQuantized few_quantized(DType dtype, int width);
 FewPlain few_plain(DType dtype, int width);

@@ -1,6 +1,7 @@
 // f32, f16 and bf16 weights: they are widened in registers, and multiplied and summed in f32.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "backends/cpu/kernels/linear/linear_dot.h"
 #include "backends/cpu/kernels/matmul/product_tile.h"
@@ -65,15 +66,100 @@ void stream_panels(const PlainRows& rows, int first_panel, const float* x, float
   }
 }
 
-// One to four tokens.
+// One or two tokens, as W says.
 template <DType dtype, int W>
-void few(const PlainRows& rows, const float* x, float* y) {
-  constexpr int kStreams = W == 1 ? kFewPanels : W == 2 ? kFewPanels / 2 : 1;
+void few(const PlainRows& rows, const float* x, int, float* y) {
+  constexpr int kStreams = W == 1 ? kFewPanels : kFewPanels / 2;
   int panel = 0;
   for (; (panel + kStreams) * kPanelRows <= rows.count; panel += kStreams) {
     stream_panels<dtype, W, kStreams>(rows, panel, x, y);
   }
   for (; panel * kPanelRows < rows.count; ++panel) stream_panels<dtype, W, 1>(rows, panel, x, y);
+}
+
+// More tokens: rows and tokens whose sums fit in the registers, so that an element that was loaded serves several.
+constexpr int kRowsAtOnce = kTileVectors == 2 ? 4 : 1, kTokensAtOnce = kTileVectors == 2 ? 6 : 4;
+
+struct NeighborRows {
+  const std::byte* first;
+  int64_t step, columns;
+  int64_t ahead;  // bytes to the rows that come next: the processor's own prefetcher does not follow several rows
+};
+
+// sums += a vector of each row times a vector of each token.
+template <int kRows, int kTokens, class Weights, class Values>
+[[gnu::always_inline]] inline void add_products(F32 (&sums)[kRows][kTokens], const Weights& weights,
+                                                const Values& values) {
+  F32 w[kRows];
+  unroll<kRows>([&](auto r) { w[r] = weights(r); });
+  unroll<kTokens>([&](auto t) {
+    const F32 value = values(t);
+    unroll<kRows>([&](auto r) { sums[r][t] = fma(w[r], value, sums[r][t]); });
+  });
+}
+
+// kRows neighboring rows with kTokens tokens. Each sum has the order of additions of stream_panels. y: [kTokens][16],
+// at the first row.
+template <DType dtype, int kRows, int kTokens>
+void row_tile(const NeighborRows& rows, const float* x, float* y) {
+  constexpr int kBytes = dtype_info(dtype).block_bytes;
+  constexpr int kStep = 2 * kLanes;
+  const int64_t columns = rows.columns;
+  F32 sums[kRows][kTokens];
+  for (auto& row : sums)
+    for (F32& sum : row) sum = zero_f32();
+  int64_t k = 0;
+  for (; k + kStep <= columns; k += kStep) {
+    const std::byte* const at = rows.first + k * kBytes;
+    unroll<kRows>([&](auto r) { prefetch_ahead<kStep * kBytes, 0>(at + r * rows.step + rows.ahead); });
+    unroll<kStep / kLanes>([&](auto i) {
+      add_products(
+          sums, [&](int r) { return load_weights<dtype>(at + r * rows.step + i * kLanes * kBytes); },
+          [&](int t) { return load(x + t * columns + k + i * kLanes); });
+    });
+  }
+  for (; k < columns; k += kLanes) {
+    const auto count = static_cast<int>(std::min<int64_t>(kLanes, columns - k));
+    add_products(
+        sums, [&](int r) { return load_first_weights<dtype>(rows.first + r * rows.step + k * kBytes, count); },
+        [&](int t) { return load_first(x + t * columns + k, count); });
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int t = 0; t < kTokens; ++t) y[t * kPanelRows + r] = reduce_sum(sums[r][t]);
+  }
+}
+
+using RowTile = void (*)(const NeighborRows& rows, const float* x, float* y);
+
+template <DType dtype, int kRows, int... kTokens>
+RowTile row_tile_of(int tokens, std::integer_sequence<int, kTokens...>) {
+  static constexpr RowTile kTiles[] = {row_tile<dtype, kRows, kTokens + 1>...};
+  return kTiles[tokens - 1];
+}
+
+// Up to kSmallBatch tokens, in parts of equal size.
+template <DType dtype>
+void several(const PlainRows& rows, const float* x, int width, float* y) {
+  constexpr auto kCounts = std::make_integer_sequence<int, kTokensAtOnce>();
+  const int parts = (width + kTokensAtOnce - 1) / kTokensAtOnce;
+  const int64_t ahead = std::max(kRowsAtOnce * rows.step, kPrefetchElements * dtype_info(dtype).block_bytes);
+  const auto run = [&](int row, auto tile_of) {
+    for (int part = 0; part < parts; ++part) {
+      const int first = part * width / parts, tokens = (part + 1) * width / parts - first;
+      tile_of(tokens)({.first = rows.first + row * rows.step,
+                       .step = rows.step,
+                       .columns = rows.columns,
+                       .ahead = part == 0 ? ahead : 0},
+                      x + first * rows.columns, y + (row / kPanelRows * width + first) * kPanelRows + row % kPanelRows);
+    }
+  };
+  int row = 0;
+  for (; row + kRowsAtOnce <= rows.count; row += kRowsAtOnce)
+    run(row, [&](int tokens) { return row_tile_of<dtype, kRowsAtOnce>(tokens, kCounts); });
+  for (; row < rows.count; ++row) run(row, [&](int tokens) { return row_tile_of<dtype, 1>(tokens, kCounts); });
+  for (; row % kPanelRows != 0; ++row) {
+    for (int t = 0; t < width; ++t) y[(row / kPanelRows * width + t) * kPanelRows + row % kPanelRows] = 0;
+  }
 }
 
 // Tokens `first` and on of a tile that is W wide.
@@ -132,8 +218,7 @@ ManyPlain many_of(int count) {
 
 FewPlain few_plain(DType dtype, int width) {
   return dispatch_plain(dtype, [&]<DType type>() -> FewPlain {
-    static constexpr FewPlain kWidths[] = {few<type, 1>, few<type, 2>, few<type, 3>, few<type, 4>};
-    return kWidths[width - 1];
+    return width == 1 ? few<type, 1> : width == 2 ? few<type, 2> : several<type>;
   });
 }
 
