@@ -1,7 +1,7 @@
 // GroupNorm of images whose channels are last, in two launches: the moments of slices of an image's places, which the
-// image's last block merges as Chan et al. (1979) do; then the result. A thread has the same vector of channels in
-// several places. Sums are of distances from a channel's first element of the slice, so that nothing cancels where the
-// mean is far from 0.
+// image's last block merges; then the result. A thread has the same vector of channels in several places. Sums are of
+// distances from a channel's first element of the slice, or from a group's first mean, so that nothing cancels where
+// the mean is far from 0.
 #include "kernels/rows/group_norm_nhwc.h"
 
 #include "kernels/elementwise/elementwise.h"
@@ -9,16 +9,40 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// The mean of `count` numbers, and the sum of their squared distances from it.
-struct Moments {
-  float count = 0, mean = 0, squares = 0;
+// Parts of a group's numbers, of which the count, the mean and the sum of squared distances from it are known, are put
+// together by several lanes: all of these are sums of distances from one origin, which Chan et al. (1979) derive.
+struct Spread {
+  float origin, count = 0, sum = 0, squares = 0;
 
-  GPU_FUNCTION void add(const Moments& other) {
-    if (other.count == 0) return;
-    const float all = count + other.count, distance = other.mean - mean;
-    mean += distance * (other.count / all);
-    squares += other.squares + distance * distance * (count * (other.count / all));
-    count = all;
+  GPU_FUNCTION explicit Spread(float first_mean) : origin(first_mean) {}
+  GPU_FUNCTION void add(float part_count, float mean, float part_squares) {
+    const float distance = mean - origin, moment = part_count * distance;
+    count += part_count;
+    sum += moment;
+    squares += fma(moment, distance, part_squares);
+  }
+  // Adds up what `lanes` neighboring lanes have; all of the wave call this.
+  GPU_FUNCTION void share(u32 lanes) {
+    for (u32 step = 1; step < lanes; step *= 2) {
+      count += shuffle_xor(count, step);
+      sum += shuffle_xor(sum, step);
+      squares += shuffle_xor(squares, step);
+    }
+  }
+  GPU_FUNCTION float mean() const { return origin + sum / count; }
+  GPU_FUNCTION float squared_distances() const { return max_of(squares - sum * (sum / count), 0.0f); }
+};
+
+// The lanes of a block that share a group: a power of two, within a wave.
+struct GroupTeam {
+  u32 lanes;
+  i32 lane, first, step;  // the first group of this thread, and the way to its next one
+
+  GPU_FUNCTION explicit GroupTeam(i32 groups) : lanes(1) {
+    while (lanes < 32 && 2 * lanes * static_cast<u32>(groups) <= kNormThreads) lanes *= 2;
+    lane = static_cast<i32>(thread_index() % lanes);
+    first = static_cast<i32>(thread_index() / lanes);
+    step = kNormThreads / static_cast<i32>(lanes);
   }
 };
 
@@ -58,14 +82,21 @@ GPU_FUNCTION inline void merge_slices(const GroupNormNhwcArgs& a, i32 image, con
   if (last[0] == 0) return;
   acquire();
   if (thread_index() == 0) a.arrived[image] = 0;  // for the next launch
-  const i32 each = a.channels / a.groups;
-  for (i32 g = static_cast<i32>(thread_index()); g < a.groups; g += kNormThreads) {
-    Moments all;
-    for (i32 s = 0; s < a.slices; ++s) {
+  const GroupTeam team(a.groups);
+  const i32 lanes = static_cast<i32>(team.lanes);
+  const float each = static_cast<float>(a.channels / a.groups);
+  for (i32 begin = 0; begin < a.groups; begin += team.step) {
+    const i32 g = min_of(begin + team.first, a.groups - 1);  // lanes past the end do what the last ones do
+    Spread all(load_shared_result(partials + g).a);
+#pragma unroll 8
+    for (i32 s = team.lane; s < a.slices; s += lanes) {
       const FloatPair part = load_shared_result(partials + s * a.groups + g);
-      all.add({static_cast<float>(min_of(a.slice, a.places - s * a.slice)) * static_cast<float>(each), part.a, part.b});
+      all.add(static_cast<float>(min_of(a.slice, a.places - s * a.slice)) * each, part.a, part.b);
     }
-    a.groups_of_images[image * a.groups + g] = {all.mean, 1 / sqrt(all.squares / all.count + a.epsilon)};
+    all.share(team.lanes);
+    if (team.lane == 0)
+      a.groups_of_images[image * a.groups + g] = {all.mean(),
+                                                  1 / sqrt(all.squared_distances() / all.count + a.epsilon)};
   }
 }
 
@@ -106,16 +137,19 @@ GPU_FUNCTION inline void group_norm_nhwc_moments(const GroupNormNhwcArgs& a) {
     }
   }
   barrier();
-  const i32 each = a.channels / a.groups;
   FloatPair* const partials = a.partials + static_cast<i64>(image) * a.slices * a.groups;
-  for (i32 g = static_cast<i32>(thread_index()); g < a.groups; g += kNormThreads) {
-    Moments all;
-    for (i32 lane = 0; lane < share.lanes; ++lane) {
+  const GroupTeam team(a.groups);
+  const i32 each = a.channels / a.groups, parts = share.lanes * each;
+  for (i32 first = 0; first < a.groups; first += team.step) {
+    const i32 g = min_of(first + team.first, a.groups - 1);
+    Spread all(means[g * each]);
+    for (i32 i = team.lane; i < parts; i += static_cast<i32>(team.lanes)) {
+      const i32 lane = i / each, at = lane * a.channels + g * each + i % each;
       const float own = static_cast<float>(lane < count ? (count - lane + share.lanes - 1) / share.lanes : 0);
-      for (i32 c = g * each; c < (g + 1) * each; ++c)
-        all.add({own, means[lane * a.channels + c], squares[lane * a.channels + c]});
+      all.add(own, means[at], squares[at]);
     }
-    partials[slice * a.groups + g] = {all.mean, all.squares};
+    all.share(team.lanes);
+    if (team.lane == 0) partials[slice * a.groups + g] = {all.mean(), all.squared_distances()};
   }
   merge_slices(a, image, partials);
 }
