@@ -70,12 +70,7 @@ LONG_FILES = {
     "tests/server/page/test_page.py",
     "tests/server/test_openai.py",
 }
-LONG_FUNCTIONS = {
-    ("kernels/attention/attention_latent.cc", "latent_attention"),
-    ("kernels/conv/conv.cc", "conv_tiled"),
-    ("kernels/linear/linear_decode_plain.cc", "linear_one_plain"),
-    ("kernels/matmul/matmul_vec.cc", "matmul_vec_across"),
-}
+LONG_FUNCTIONS = set()
 TESTS = re.compile(r"^tests/|_test\.cc$")
 # The beginning of a line that does not begin a function at the top level.
 _OTHER = re.compile(

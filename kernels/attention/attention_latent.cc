@@ -51,6 +51,54 @@ GPU_FUNCTION inline void load_latents(const LatentAttentionArgs& a, i32 sequence
   }
 }
 
+// Adds a tile's values times their probabilities `weights` [kLatentHeads][keys], after the sums so far times their
+// factors. A thread has the elements thread + i · kLatentThreads, of all heads.
+template <int keys, class T>
+GPU_INLINE inline void add_latent_values(const T* tile, const float* weights, const float* factors, i32 thread,
+                                         i32 values, float (&sums)[kValueSteps][kLatentHeads]) {
+#pragma unroll
+  for (int i = 0; i < kValueSteps; ++i) {
+    const i32 d = i * static_cast<i32>(kLatentThreads) + thread;
+    if (d >= values) continue;
+#pragma unroll
+    for (int h = 0; h < kLatentHeads; ++h) sums[i][h] *= factors[h];
+    for (i32 k = 0; k < keys; ++k) {
+      const float value = to_float(tile[k * kLatentPitch + d]);
+#pragma unroll
+      for (int h = 0; h < kLatentHeads; ++h) sums[i][h] = fma(weights[h * keys + k], value, sums[i][h]);
+    }
+  }
+}
+
+// Heads of a token.
+struct TokenHeads {
+  i32 token, first, count;
+};
+// The result, or with several splits the partial result with its maximum and total.
+GPU_INLINE inline void store_latent_values(const LatentAttentionArgs& a, const TokenHeads& heads, i32 thread,
+                                           const float* totals, const float* maxima,
+                                           const float (&sums)[kValueSteps][kLatentHeads]) {
+#pragma unroll
+  for (int i = 0; i < kValueSteps; ++i) {
+    const i32 d = i * static_cast<i32>(kLatentThreads) + thread;
+    if (d >= a.values) continue;
+#pragma unroll
+    for (int h = 0; h < kLatentHeads; ++h) {
+      if (h >= heads.count) continue;
+      const i64 row = static_cast<i64>(heads.token) * a.q.heads + heads.first + h;
+      if (a.splits == 1) {
+        a.y[row * a.values + d] = totals[h] > 0 ? sums[i][h] / totals[h] : 0;
+        continue;
+      }
+      float* const partial = a.partials + (row * a.splits + block_index().z) * partial_floats(a.values);
+      partial[d] = sums[i][h];
+      if (d != 0) continue;
+      partial[a.values] = maxima[h];
+      partial[a.values + 1] = totals[h];
+    }
+  }
+}
+
 template <KvType type>
 GPU_FUNCTION inline void latent_attention(const LatentAttentionArgs& a) {
   using Tile = LatentTile<type>;
@@ -98,18 +146,7 @@ GPU_FUNCTION inline void latent_attention(const LatentAttentionArgs& a) {
     if (part == 0) weights[head * kKeys + key] = weight;
     if (part == 0 && key == 0) factors[head] = factor;
     barrier();
-#pragma unroll
-    for (int i = 0; i < kValueSteps; ++i) {
-      const i32 d = i * static_cast<i32>(kLatentThreads) + thread;
-      if (d >= a.values) continue;
-#pragma unroll
-      for (int h = 0; h < kLatentHeads; ++h) sums[i][h] *= factors[h];
-      for (i32 k = 0; k < kKeys; ++k) {
-        const float value = to_float(tile[k * kLatentPitch + d]);
-#pragma unroll
-        for (int h = 0; h < kLatentHeads; ++h) sums[i][h] = fma(weights[h * kKeys + k], value, sums[i][h]);
-      }
-    }
+    add_latent_values<kKeys>(tile, weights, factors, thread, a.values, sums);
   }
   barrier();
   if (part == 0 && key == 0) {
@@ -117,25 +154,7 @@ GPU_FUNCTION inline void latent_attention(const LatentAttentionArgs& a) {
     maxima[head] = maximum;
   }
   barrier();
-#pragma unroll
-  for (int i = 0; i < kValueSteps; ++i) {
-    const i32 d = i * static_cast<i32>(kLatentThreads) + thread;
-    if (d >= a.values) continue;
-#pragma unroll
-    for (int h = 0; h < kLatentHeads; ++h) {
-      if (h >= heads) continue;
-      const i64 row = static_cast<i64>(token) * a.q.heads + first_head + h;
-      if (a.splits == 1) {
-        a.y[row * a.values + d] = factors[h] > 0 ? sums[i][h] / factors[h] : 0;
-        continue;
-      }
-      float* const partial = a.partials + (row * a.splits + block_index().z) * partial_floats(a.values);
-      partial[d] = sums[i][h];
-      if (d != 0) continue;
-      partial[a.values] = maxima[h];
-      partial[a.values + 1] = factors[h];
-    }
-  }
+  store_latent_values(a, {token, first_head, heads}, thread, factors, maxima, sums);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

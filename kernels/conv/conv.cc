@@ -33,11 +33,33 @@ GPU_FUNCTION inline i32 seen(const WindowAxes& w, const Place& o, i32 tap) {
   return index;
 }
 
+inline constexpr int kPanelPitch = kConvTile + 1;  // neighboring rows of a panel begin in different banks
+
+// Adds the product of two panels [kDepth][kPanelPitch]. Thread (tx, ty) has each kSide'th output and channel of the
+// tile.
+GPU_FUNCTION inline void multiply_panels(const float* weights, const float* columns, int tx, int ty,
+                                         float (&sums)[kEach][kEach]) {
+#pragma unroll
+  for (int k = 0; k < kDepth; ++k) {
+    float left[kEach], right[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      left[i] = weights[k * kPanelPitch + ty + i * kSide];
+      right[i] = columns[k * kPanelPitch + tx + i * kSide];
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+#pragma unroll
+      for (int j = 0; j < kEach; ++j) sums[i][j] = fma(left[i], right[j], sums[i][j]);
+    }
+  }
+}
+
 template <class T>
 GPU_FUNCTION inline void conv_tiled(const ConvArgs& a) {
-  constexpr int kPitch = kConvTile + 1, kLoads = kConvTile * kDepth / (kSide * kSide);
-  GPU_SHARED(float, weights, kDepth* kPitch);
-  GPU_SHARED(float, columns, kDepth* kPitch);
+  constexpr int kLoads = kConvTile * kDepth / (kSide * kSide);
+  GPU_SHARED(float, weights, kDepth* kPanelPitch);
+  GPU_SHARED(float, columns, kDepth* kPanelPitch);
   const WindowAxes& w = a.window;
   const i32 outputs = product(w.out), taps = product(w.kernel), inputs = product(w.in), depth = a.in_channels * taps;
   const u32 tiles = a.channel_tiles * a.output_tiles, batch = block_index().x / tiles, tile = block_index().x % tiles;
@@ -57,28 +79,15 @@ GPU_FUNCTION inline void conv_tiled(const ConvArgs& a) {
       const int number = thread + i * kSide * kSide;
       const i32 weight_depth = from + number % kDepth, row = channel + number / kDepth;
       const bool inside = weight_depth < depth && row < a.out_channels;
-      weights[number % kDepth * kPitch + number / kDepth] =
+      weights[number % kDepth * kPanelPitch + number / kDepth] =
           inside ? to_float(weight[static_cast<i64>(row) * depth + weight_depth]) : 0;
       const i32 column_depth = from + number / kConvTile, c = column_depth / taps;
       const i32 index = column_depth < depth && my_output < outputs ? seen(w, my_place, column_depth - c * taps) : -1;
-      columns[number / kConvTile * kPitch + number % kConvTile] =
+      columns[number / kConvTile * kPanelPitch + number % kConvTile] =
           index < 0 ? 0 : to_float(x[static_cast<i64>(c) * inputs + index]);
     }
     barrier();
-#pragma unroll
-    for (int k = 0; k < kDepth; ++k) {
-      float left[kEach], right[kEach];
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-        left[i] = weights[k * kPitch + ty + i * kSide];
-        right[i] = columns[k * kPitch + tx + i * kSide];
-      }
-#pragma unroll
-      for (int i = 0; i < kEach; ++i) {
-#pragma unroll
-        for (int j = 0; j < kEach; ++j) sums[i][j] = fma(left[i], right[j], sums[i][j]);
-      }
-    }
+    multiply_panels(weights, columns, tx, ty, sums);
     barrier();
   }
   T* y = static_cast<T*>(a.y) + static_cast<i64>(batch) * a.out_channels * outputs;

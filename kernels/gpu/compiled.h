@@ -4,7 +4,8 @@
 #include "kernels/gpu/types.h"
 
 #define GPU_FUNCTION __device__
-// For members of objects that live in registers, which a call would send to memory.
+// For members of objects that live in registers, which a call would send to memory, and for parts of a kernel, which
+// are compiled as if they were written in it.
 #define GPU_INLINE __device__ __attribute__((always_inline))
 #define GPU_SHARED(type, name, count) __shared__ alignas(16) type name[count]
 

@@ -165,6 +165,13 @@ class GroupWeights {
       chunks_.begin(row * slots + s, Weights::place(m, at, chunk));
     }
   }
+  GPU_INLINE void load_all() {
+#pragma unroll
+    for (int row = 0; row < kRows; ++row) {
+      load(row);
+      sent();
+    }
+  }
   // To be called after each row, also where there is no more to load.
   GPU_FUNCTION void sent() { chunks_.sent(); }
 
@@ -210,6 +217,35 @@ GPU_FUNCTION inline float sum_of_waves(const float* parts, i32 waves) {
   return sum;
 }
 
+// A thread's activations. Adds their squares.
+template <class Weights, int slots>
+GPU_INLINE inline void load_parts(const LinearArgs& a, i32 first_chunk, bool multiplies,
+                                  typename Weights::Part (&x)[slots], float& squares) {
+#pragma unroll
+  for (int s = 0; s < slots; ++s) {
+    const i32 chunk = first_chunk + s * a.row_threads;
+    if (multiplies && chunk < a.columns / Weights::kColumns) x[s] = Weights::part(a, chunk, squares);
+  }
+}
+
+// Products of a group's rows, to parts [row][wave]. With `more`, asks for the rows of the next group, at which the
+// weights are aimed.
+template <class Weights, class Group>
+GPU_INLINE inline void multiply_group(Group& weights, const typename Weights::Part* x, bool more,
+                                      float (*parts)[kOneWaves]) {
+  constexpr int kRows = Group::kRows;
+  float sums[kRows];
+#pragma unroll
+  for (int row = 0; row < kRows; ++row) {
+    sums[row] = weights.dot(row, x);
+    if (more) weights.load(row);
+    weights.sent();
+  }
+  const float sum = wave_sums<kRows>(sums);
+  constexpr u32 kSumLanes = kWave / kRows;
+  if (lane() % kSumLanes == 0) parts[lane() / kSumLanes][wave_index()] = sum;
+}
+
 // As many blocks as the device holds at once.
 template <class Weights, bool paired, int slots>
 GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
@@ -226,26 +262,15 @@ GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
   // The first weights are on their way while x is still computed by the launch ahead.
   Group weights(a, place, memory.weights);
   weights.aim(group_at<paired>(a, index, group_rows));
-  if (multiplies) {
-#pragma unroll
-    for (int row = 0; row < kRows; ++row) {
-      weights.load(row);
-      weights.sent();
-    }
-  }
+  if (multiplies) weights.load_all();
   wait_for_previous();
   typename Weights::Part x[slots];
   float squares = 0;
-#pragma unroll
-  for (int s = 0; s < slots; ++s) {
-    const i32 chunk = place.chunk + s * a.row_threads;
-    if (multiplies && chunk < a.columns / Weights::kColumns) x[s] = Weights::part(a, chunk, squares);
-  }
+  load_parts<Weights>(a, place.chunk, multiplies, x, squares);
   if (a.norm != nullptr) {
     squares = wave_sum(squares);
     if (lane() == 0) memory.squares()[wave_index()] = squares;
   }
-
   const i32 row_waves = a.row_threads / static_cast<i32>(kWave);
   const i32 own_row = static_cast<i32>(thread_index());  // of the group, for the threads that finish its rows
   float factor = a.norm == nullptr ? 1.0f : -1;          // -1: not known yet
@@ -261,18 +286,7 @@ GPU_FUNCTION inline void linear_one_plain(const LinearArgs& a) {
     index += static_cast<i32>(grid_size().x);
     const bool more = index < groups;
     if (more) weights.aim(group_at<paired>(a, index, group_rows));
-    if (multiplies) {
-      float sums[kRows];
-#pragma unroll
-      for (int row = 0; row < kRows; ++row) {
-        sums[row] = weights.dot(row, x);
-        if (more) weights.load(row);
-        weights.sent();
-      }
-      const float sum = wave_sums<kRows>(sums);
-      constexpr u32 kSumLanes = kWave / kRows;
-      if (lane() % kSumLanes == 0) memory.parts[turn][lane() / kSumLanes][wave_index()] = sum;
-    }
+    if (multiplies) multiply_group<Weights>(weights, x, more, memory.parts[turn]);
     barrier();
     if (factor < 0) {
       // With a norm the sums are products of x·weight so far; the waves of the first row have all squares.

@@ -55,21 +55,29 @@ GPU_FUNCTION inline void matmul_vec_along(const MatmulVecArgs& a) {
   }
 }
 
-// The block has kColumns rows, four a lane, and a share of the depth, which its waves go over in turn.
-GPU_FUNCTION inline void matmul_vec_across(const MatmulVecArgs& a) {
-  constexpr int kColumns = 4 * static_cast<int>(kWave);
-  GPU_SHARED(float, parts, kWaves* kMatmulVectors* kColumns);
-  GPU_SHARED(u32, arrived, 1);
-  const i64 batch = block_index().z, first = static_cast<i64>(block_index().x) * kColumns;
-  const i32 share = static_cast<i32>(block_index().y), shares = static_cast<i32>(grid_size().y);
+inline constexpr int kAcrossColumns = 4 * static_cast<int>(kWave);  // of the matrix, in a block
+
+// The columns and the share of the depth that a block of matmul_vec_across has.
+struct AcrossBlock {
+  i64 batch;
+  i64 first;          // column
+  i32 share, shares;  // of the depth
+};
+GPU_INLINE inline AcrossBlock across_block() {
+  const i64 batch = block_index().z, first = static_cast<i64>(block_index().x) * kAcrossColumns;
+  return {batch, first, static_cast<i32>(block_index().y), static_cast<i32>(grid_size().y)};
+}
+
+// A thread's products of four columns with each vector, over every kWaves'th row of the block's share.
+GPU_INLINE inline void multiply_across(const MatmulVecArgs& a, const AcrossBlock& block,
+                                       float (&sums)[kMatmulVectors][4]) {
   i64 offsets[2];
-  find_offsets<2>(a.batches, batch, offsets);
-  const i64 column = first + lane() * 4, left = a.length - column;
+  find_offsets<2>(a.batches, block.batch, offsets);
+  const i64 column = block.first + lane() * 4, left = a.length - column;
   const float *matrix = a.matrix + offsets[0] + column, *vectors = a.vectors + offsets[1];
-  const i64 each = (a.depth + shares - 1) / shares, end = min_of(a.depth, (share + 1) * each);
-  float sums[kMatmulVectors][4] = {};
+  const i64 each = (a.depth + block.shares - 1) / block.shares, end = min_of(a.depth, (block.share + 1) * each);
 #pragma unroll 8
-  for (i64 k = share * each + wave_index(); k < end; k += kWaves) {
+  for (i64 k = block.share * each + wave_index(); k < end; k += kWaves) {
     const Four own = load_four(matrix + k * a.matrix_step, left, a.aligned != 0);
 #pragma unroll
     for (int v = 0; v < kMatmulVectors; ++v) {
@@ -79,50 +87,77 @@ GPU_FUNCTION inline void matmul_vec_across(const MatmulVecArgs& a) {
       for (int i = 0; i < 4; ++i) sums[v][i] = fma(own.value[i], x, sums[v][i]);
     }
   }
+}
+
+// parts: [kWaves][kMatmulVectors][kAcrossColumns]
+GPU_INLINE inline void store_wave_parts(const float (&sums)[kMatmulVectors][4], float* parts) {
 #pragma unroll
   for (int v = 0; v < kMatmulVectors; ++v) {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      parts[(static_cast<int>(wave_index()) * kMatmulVectors + v) * kColumns + static_cast<int>(lane()) * 4 + i] =
+      parts[(static_cast<int>(wave_index()) * kMatmulVectors + v) * kAcrossColumns + static_cast<int>(lane()) * 4 + i] =
           sums[v][i];
   }
-  barrier();
-  float* const partials = a.partials + batch * shares * a.count * a.length;
-  const int thread = static_cast<int>(thread_index());
-  const auto y_of = [&](int v, i64 i) { return a.y + batch * a.length * a.count + i * a.y_step + v * a.y_vector_step; };
-  for (int i = thread; i < a.count * kColumns; i += kThreads) {
-    const int v = i / kColumns, c = i % kColumns;
-    if (first + c >= a.length) continue;
+}
+
+GPU_INLINE inline float* across_result(const MatmulVecArgs& a, const AcrossBlock& block, int v, i64 column) {
+  return a.y + block.batch * a.length * a.count + column * a.y_step + v * a.y_vector_step;
+}
+
+// Adds the waves' parts: the result, or with several shares the partial result of this one.
+GPU_INLINE inline void add_wave_parts(const MatmulVecArgs& a, const AcrossBlock& block, const float* parts,
+                                      float* partials) {
+  for (int i = static_cast<int>(thread_index()); i < a.count * kAcrossColumns; i += kThreads) {
+    const int v = i / kAcrossColumns, c = i % kAcrossColumns;
+    if (block.first + c >= a.length) continue;
     float sum = 0;
 #pragma unroll
-    for (int w = 0; w < kWaves; ++w) sum += parts[(w * kMatmulVectors + v) * kColumns + c];
-    if (shares == 1) {
-      *y_of(v, first + c) = sum;
+    for (int w = 0; w < kWaves; ++w) sum += parts[(w * kMatmulVectors + v) * kAcrossColumns + c];
+    if (block.shares == 1) {
+      *across_result(a, block, v, block.first + c) = sum;
     } else {
-      partials[(static_cast<i64>(share) * a.count + v) * a.length + first + c] = sum;
+      partials[(static_cast<i64>(block.share) * a.count + v) * a.length + block.first + c] = sum;
     }
   }
-  if (shares == 1) return;
-  // The last block of these rows to come here puts the shares together, in their order.
+}
+
+// Adds the shares' partial results, in their order.
+GPU_INLINE inline void add_shares(const MatmulVecArgs& a, const AcrossBlock& block, const float* partials) {
+  for (int i = static_cast<int>(thread_index()); i < a.count * kAcrossColumns; i += kThreads) {
+    const int v = i / kAcrossColumns, c = i % kAcrossColumns;
+    if (block.first + c >= a.length) continue;
+    float sum = 0;
+#pragma unroll 8
+    for (i32 s = 0; s < block.shares; ++s)
+      sum += load_shared_result(partials + (static_cast<i64>(s) * a.count + v) * a.length + block.first + c);
+    *across_result(a, block, v, block.first + c) = sum;
+  }
+}
+
+// A block has kAcrossColumns columns, four a lane, and a share of the depth, whose rows its waves take in turn.
+GPU_FUNCTION inline void matmul_vec_across(const MatmulVecArgs& a) {
+  GPU_SHARED(float, parts, kWaves* kMatmulVectors* kAcrossColumns);
+  GPU_SHARED(u32, arrived, 1);
+  const AcrossBlock block = across_block();
+  float sums[kMatmulVectors][4] = {};
+  multiply_across(a, block, sums);
+  store_wave_parts(sums, parts);
+  barrier();
+  float* const partials = a.partials + block.batch * block.shares * a.count * a.length;
+  add_wave_parts(a, block, parts, partials);
+  if (block.shares == 1) return;
+  // The last block of these columns adds the shares.
   release_block();
-  u32* counter = a.arrived + batch * grid_size().x + block_index().x;
-  if (thread == 0) {
+  u32* counter = a.arrived + block.batch * grid_size().x + block_index().x;
+  if (thread_index() == 0) {
     arrived[0] = atomic_increment(counter);
     acquire_for_block();
   }
   barrier();
-  if (arrived[0] + 1 < static_cast<u32>(shares)) return;
+  if (arrived[0] + 1 < static_cast<u32>(block.shares)) return;
   acquire();
-  if (thread == 0) *counter = 0;  // for the next launch
-  for (int i = thread; i < a.count * kColumns; i += kThreads) {
-    const int v = i / kColumns, c = i % kColumns;
-    if (first + c >= a.length) continue;
-    float sum = 0;
-#pragma unroll 8
-    for (i32 s = 0; s < shares; ++s)
-      sum += load_shared_result(partials + (static_cast<i64>(s) * a.count + v) * a.length + first + c);
-    *y_of(v, first + c) = sum;
-  }
+  if (thread_index() == 0) *counter = 0;  // for the next launch
+  add_shares(a, block, partials);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU
