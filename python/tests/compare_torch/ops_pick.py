@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .program import Ref, Unfit
+from .program import FLOATS, Ref, Unfit
 
 
 def one_slice(g, length: int) -> slice:
