@@ -47,7 +47,6 @@ LONG_FILES = {
     "backends/gpu/sim/api_sim.cc",
     "backends/gpu/sim/ordering_test.cc",
     "backends/gpu/tuning/autotune_test.cc",
-    "kernels/attention/attention_decode.h",
     "kernels/attention/attention_decode_matrix.cc",
     "kernels/linear/convert_f16.cc",
     "python/src/exchange.cc",

@@ -4,87 +4,13 @@
 // of D.
 #pragma once
 
-#include "kernels/attention/attention_splits.h"
+#include "kernels/attention/decode_softmax.h"
 
 namespace gabbro::gpu::GABBRO_GPU {
-
-inline constexpr u32 kAttentionThreads = 512;
-inline constexpr int kAttentionWaves = kAttentionThreads / kWave;
-inline constexpr i32 kTileKeys = 256;
-inline constexpr i32 kWaveKeys = 2 * kWave;
-inline constexpr int kColumns = kTileKeys / kWaveKeys / 2;  // of keys in a tile that a wave has: every other
-inline constexpr int kParts = kAttentionWaves / 2;          // that D is cut into
-// In the softmax a thread has one key and these of the block's heads.
-inline constexpr int kKeyHeads = kBlockHeads * kTileKeys / static_cast<int>(kAttentionThreads);
-inline constexpr int kKeyWaves = kTileKeys / static_cast<int>(kWave);  // that have the same heads
 
 // Loads that are under way together: memory answers them in the time of one.
 inline constexpr int kKeyPairsAhead = 16;
 inline constexpr int kValuePairsAhead = 16;
-
-// One of each of the block's heads.
-struct alignas(16) OfHeads {
-  float head[kBlockHeads];
-};
-
-// Two elements of the cache as they are stored: neighboring keys of one d, or neighboring d of one value.
-template <KvType type>
-struct RawPair {
-  u32 bits;
-  Half scales[2];
-};
-template <>
-struct RawPair<KvType::kF32> {
-  float a, b;
-};
-struct Pair {
-  float a, b;
-};
-// Loads element d. `step` is from the scale of the first to that of the second.
-template <KvType type>
-GPU_FUNCTION inline RawPair<type> load_pair(const KvSide& side, i64 element, i32 d, i64 scale, i32 step) {
-  if constexpr (type == KvType::kF32) {
-    const auto pair = *reinterpret_cast<const FloatPair*>(static_cast<const float*>(side.data) + element);
-    return {pair.a, pair.b};
-  } else if constexpr (has_scales(type)) {
-    const u32 bits = *reinterpret_cast<const u16*>(static_cast<const i8*>(side.data) + element);
-    return {type == KvType::kU4 ? bits >> nibble_shift(d) : bits, {side.scale[scale], side.scale[scale + step]}};
-  } else {
-    return {*reinterpret_cast<const u32*>(static_cast<const u16*>(side.data) + element), {}};
-  }
-}
-template <KvType type>
-GPU_FUNCTION inline Pair pair_of(const RawPair<type>& raw) {
-  if constexpr (type == KvType::kF32) {
-    return {raw.a, raw.b};
-  } else if constexpr (type == KvType::kI8) {
-    return {static_cast<float>(static_cast<i8>(raw.bits)) * to_float(raw.scales[0]),
-            static_cast<float>(static_cast<i8>(raw.bits >> 8)) * to_float(raw.scales[1])};
-  } else if constexpr (type == KvType::kU4) {
-    return {static_cast<float>(static_cast<i32>(raw.bits & 15) - 8) * to_float(raw.scales[0]),
-            static_cast<float>(static_cast<i32>(raw.bits >> 8 & 15) - 8) * to_float(raw.scales[1])};
-  } else if constexpr (type == KvType::kBf16) {
-    return {to_float(BFloat{static_cast<u16>(raw.bits)}), to_float(BFloat{static_cast<u16>(raw.bits >> 16)})};
-  } else {
-    return {to_float(Half{static_cast<u16>(raw.bits)}), to_float(Half{static_cast<u16>(raw.bits >> 16)})};
-  }
-}
-// Words of registers that a pair takes.
-constexpr int pair_words(KvType type) { return has_scales(type) || type == KvType::kF32 ? 2 : 1; }
-
-GPU_FUNCTION inline float capped(const AttentionArgs& a, float score) {
-  return a.softcap > 0 ? a.softcap * tanh(score / a.softcap) : score;
-}
-
-// The block's running softmax. Probabilities are relative to the largest score; a thread has the sums of those that it
-// computed, of kKeyHeads heads, and a wave the output of its keys.
-template <int max_dim>
-struct Running {
-  static constexpr int kPairs = max_dim / 2 / static_cast<int>(kWave);  // of D that a lane has
-  OfHeads maximum;
-  float sum[kKeyHeads];
-  Pair output[kBlockHeads][kPairs];
-};
 
 // The token's own key and value where they are not in the cache yet.
 struct FreshKey {
@@ -174,51 +100,6 @@ GPU_FUNCTION inline void multiply_keys(const AttentionArgs& a, const OfHeads* q,
   }
 }
 
-// The partial products become weights, and what was seen before is made relative to the new maximum. `counts`: whether
-// the thread's key, number thread_index() % kTileKeys of the tile, is one that the token attends to.
-template <int max_dim>
-GPU_FUNCTION inline void apply_softmax(const AttentionArgs& a, const float* partial, bool counts, OfHeads* weights,
-                                       Running<max_dim>& running) {
-  GPU_SHARED(float, maxima, kBlockHeads* kKeyWaves);
-  const i32 key = static_cast<i32>(thread_index()) % kTileKeys;
-  const i32 first_head = static_cast<i32>(thread_index()) / kTileKeys * kKeyHeads;
-  float score[kKeyHeads];
-#pragma unroll
-  for (int h = 0; h < kKeyHeads; ++h) {
-    float sum = 0;
-#pragma unroll
-    for (int p = 0; p < kParts; ++p) sum += partial[(p * kBlockHeads + first_head + h) * kTileKeys + key];
-    score[h] = counts ? capped(a, sum) : kNoMaximum;
-    const float highest = wave_max(score[h]);
-    if (lane() == 0) maxima[(first_head + h) * kKeyWaves + static_cast<i32>(wave_index()) % kKeyWaves] = highest;
-  }
-  barrier();
-  float own_maximum[kKeyHeads] = {}, own_factor[kKeyHeads] = {};
-#pragma unroll
-  for (int h = 0; h < kBlockHeads; ++h) {
-    float highest = running.maximum.head[h];
-#pragma unroll
-    for (int w = 0; w < kKeyWaves; ++w) highest = max_of(highest, maxima[h * kKeyWaves + w]);
-    const float factor = exp(running.maximum.head[h] - highest);
-    running.maximum.head[h] = highest;
-#pragma unroll
-    for (int i = 0; i < Running<max_dim>::kPairs; ++i) {
-      running.output[h][i].a *= factor;
-      running.output[h][i].b *= factor;
-    }
-    if (h / kKeyHeads * kKeyHeads == first_head) {
-      own_maximum[h % kKeyHeads] = highest;
-      own_factor[h % kKeyHeads] = factor;
-    }
-  }
-#pragma unroll
-  for (int h = 0; h < kKeyHeads; ++h) {
-    const float weight = counts ? exp(score[h] - own_maximum[h]) : 0;
-    running.sum[h] = running.sum[h] * own_factor[h] + weight;
-    weights[key].head[first_head + h] = weight;
-  }
-}
-
 // The values of every kAttentionWaves'th key of a tile, from the wave's own on.
 template <KvType type, int max_dim>
 class Values {
@@ -271,14 +152,6 @@ class Values {
   const i32 count_;
   RawPair<type> raw_[kKeys][kPairs];
 };
-
-// The sums of the weights of `head`, by the threads that have it.
-GPU_FUNCTION inline float total_of(const float* sums, i32 head) {
-  float total = 0;
-#pragma unroll
-  for (int w = 0; w < kKeyWaves; ++w) total += sums[head * kKeyWaves + w];
-  return total;
-}
 
 // Stores a head's result: sums of weighted values, divided by the sum of the weights if there is one split.
 template <int max_dim>

@@ -73,6 +73,7 @@ EXCHANGES = {
     "kernels/linear/batch_activations.h": ("linear_batch", "linear, batch in splits", "linear, fused"),
     "kernels/linear/convert_f16.cc": ("convert_f16", "linear, prefill"),
     "kernels/attention/attention_decode.h": ("attention_decode", "attention, decode in splits"),
+    "kernels/attention/decode_softmax.h": ("attention_decode", "attention, decode in splits"),
     "kernels/attention/attention_splits.h": ("attention_decode", "attention, decode in splits"),
     "kernels/attention/attention_decode_matrix.cc": ("attention_decode_matrix", "attention, matrix decode in splits"),
     "kernels/attention/attention_tiled.cc": ("attention_tiled", "attention, prefill"),
