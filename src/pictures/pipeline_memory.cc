@@ -31,7 +31,8 @@ uint64_t parameters_of(const Checkpoint& checkpoint) {
 // One part of a pipeline whose work is planned on a device.
 class PlannedPart {
  public:
-  explicit PlannedPart(std::shared_ptr<Device> device) : device_(std::move(device)), scope_(*device_, memory_) {}
+  explicit PlannedPart(std::shared_ptr<Device> device)
+      : device_(std::move(device)), memory_(*device_), scope_(*device_, memory_) {}
 
   PlannedMemory& memory() { return memory_; }
   Tensor input(const Shape& shape) {

@@ -11,6 +11,9 @@ namespace gabbro {
 
 class PlannedMemory {
  public:
+  // Sizes are rounded up as the pools of the device's backend do.
+  explicit PlannedMemory(const Device& device) : in_host_memory_(device.host_accessible()) {}
+
   // An address that must not be read, for `bytes`; counted until its last owner is gone.
   std::shared_ptr<void> allocate(size_t bytes);
   void add_plan(size_t arena_bytes);
@@ -21,10 +24,13 @@ class PlannedMemory {
   void reset_peaks();                                      // the peaks become the present bytes, and no plan
 
  private:
+  size_t rounded(size_t bytes) const;
+
   struct Counts {
     uint64_t bytes = 0, peak = 0, arena = 0;
     uintptr_t next = uintptr_t{1} << 20;  // address
   };
+  bool in_host_memory_;
   std::shared_ptr<Counts> counts_ = std::make_shared<Counts>();
 };
 
