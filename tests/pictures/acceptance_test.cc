@@ -37,7 +37,9 @@ std::string inversion_of_tokens(const std::string& pipeline, const std::vector<i
   for (size_t i = 0; i < 2; ++i) {
     const std::string folder = picture_folder(pipeline) + (i == 0 ? "/text_encoder" : "/text_encoder_2");
     const Checkpoint checkpoint = Checkpoint::open(folder);
-    const CheckpointTensor& table = checkpoint.require_tensor("text_model.embeddings.token_embedding.weight");
+    const std::string name = "embeddings.token_embedding.weight";
+    const CheckpointTensor* const prefixed = checkpoint.tensor("text_model." + name);
+    const CheckpointTensor& table = prefixed != nullptr ? *prefixed : checkpoint.require_tensor(name);
     const auto width = static_cast<size_t>(table.shape[1]);
     const auto* const values = reinterpret_cast<const float*>(table.data.data());
     std::vector<float>& taken = rows.emplace_back();
