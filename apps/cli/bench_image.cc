@@ -14,6 +14,7 @@
 #include "src/backend/device.h"
 #include "src/base/error.h"
 #include "src/base/seconds_since.h"
+#include "src/pictures/pipeline_conversion.h"
 #include "src/pictures/random_pipeline.h"
 
 namespace gabbro::cli {
@@ -25,7 +26,7 @@ using pictures::Pipeline;
 
 struct ImageBenchOptions {
   CommonOptions common;
-  std::string model, shape, type = "f16", size, sampler, bands = "auto", precision = "auto";
+  std::string model, shape, save, type = "f16", size, sampler, bands = "auto", precision = "auto";
   int64_t steps = 20, batch = 1;
   int repetitions = 3;
   float guidance = 7.5f, soak = 0;
@@ -71,6 +72,8 @@ std::shared_ptr<Pipeline> load_for_bench(const ImageBenchOptions& o) {
                                     .threads = o.common.threads,
                                     .check_weights = o.common.check_weights && o.shape.empty(),
                                     .precision = pictures::parse_precision(o.precision)};
+  if (!o.common.memory.empty()) options.memory = parse_size(o.common.memory, "--memory");
+  std::tie(options.width, options.height) = parse_sides(o.size);
   ProgressBar bar("loading", true);
   options.progress = [&](const std::string&, double done) { bar.show(done); };
   if (o.shape.empty()) return Pipeline::load(o.model, options);
@@ -109,7 +112,8 @@ OrderedDocument facts_document(const BenchSubject& subject) {
           {"height", subject.request.height},
           {"steps", o.steps},
           {"batch", o.batch},
-          {"guidance", o.guidance}};
+          {"guidance", o.guidance},
+          {"placement", facts.placement.empty() ? OrderedDocument(nullptr) : OrderedDocument(facts.placement)}};
 }
 
 std::string title_of(const BenchSubject& subject) {
@@ -118,7 +122,8 @@ std::string title_of(const BenchSubject& subject) {
   return fmt::format("{}{} in {} on {} ({}), {} x {} pixels, {} steps\n\n", printable(facts.name),
                      o.shape.empty() ? "" : fmt::format(" of random {} weights", o.type), facts.precision,
                      facts.device_id, printable(facts.device_name), subject.request.width, subject.request.height,
-                     o.steps);
+                     o.steps) +
+         (facts.placement.empty() ? "" : facts.placement + "\n\n");
 }
 
 int print_times(const BenchSubject& subject, const PictureTimes& times) {
@@ -181,7 +186,19 @@ int print_soak(const BenchSubject& subject, const SoakResult& soaked) {
   return good ? 0 : 1;
 }
 
+// The random weights as a single file, for other programs.
+int save_random(const ImageBenchOptions& o) {
+  const Cancelable cancelable;
+  ProgressBar bar("writing", true);
+  const pictures::ConvertedPipeline written = pictures::convert_to_single_file(
+      pictures::random_pipeline(o.shape, random_type(o.type)), o.save, *find_file_type(std::string_view(o.type)),
+      {.progress = [&](double done) { bar.show(done); }, .cancel = cancelable.flag()});
+  say(fmt::format("{}: {} tensors, {}\n", o.save, written.tensors, human_bytes(written.bytes)));
+  return 0;
+}
+
 int measure_image(const ImageBenchOptions& o) {
+  if (!o.save.empty()) return save_random(o);
   if (!(o.soak >= 0 && o.soak <= 1000)) throw bad_input("--soak {} is not in 0 to 1000 hours", o.soak);
   const Cancelable cancelable;
   PictureRequest request = bench_request(o, cancelable.flag());
@@ -216,6 +233,9 @@ void add_bench_image(Command bench) {
       .one_of({"f32", "f16", "bf16"})
       .placeholder("f32|f16|bf16")
       .needs(shape);
+  command.option("--save", o->save, "Only write the random weights to this file, for other programs")
+      .placeholder("FILE.safetensors")
+      .needs(shape);
   command.option("--size", o->size, "Sides in pixels").placeholder("SIDE|WIDTHxHEIGHT").default_text("the model's");
   command.number("--steps", o->steps, "Steps from noise to picture").range(1, 1000);
   command.number("--batch", o->batch, "Pictures of each repetition, drawn in sequence").range(1, 1 << 12);
@@ -233,6 +253,7 @@ void add_bench_image(Command bench) {
       .placeholder("HOURS")
       .default_text("0: measure times");
   add_device_options(command, o->common);
+  add_picture_memory(command, o->common);
   add_check_weights(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro bench image FOLDER --steps 20");

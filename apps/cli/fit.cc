@@ -26,6 +26,7 @@
 #include "src/hub/model_cache.h"
 #include "src/models/llm/registry.h"
 #include "src/ops/kv_type.h"
+#include "src/pictures/random_pipeline.h"
 #include "src/pictures/single_file/single_file.h"
 
 namespace gabbro::cli {
@@ -294,6 +295,13 @@ std::string table(const Workload& w, const std::vector<Forecast>& all) {
   return out;
 }
 
+// Whether a pipeline of pictures is meant, or a shape of one.
+bool is_of_pictures(FitOptions& o) {
+  const std::vector<std::string> shapes = pictures::random_pipeline_shapes();
+  if (std::ranges::find(shapes, o.shape) != shapes.end()) o.pipeline.shape = o.shape;
+  return !o.pipeline.shape.empty() || (!o.model.empty() && pictures::is_picture_model(o.model));
+}
+
 }  // namespace
 
 void add_fit(Command root) {
@@ -330,12 +338,13 @@ void add_fit(Command root) {
   command.example("gabbro fit sdxl.safetensors -W 1024 -H 1024");
   command.example("gabbro fit --arch llama --params 13B --type q4_k_m");
   command.example("gabbro fit --shape qwen3-30b-a3b");
+  command.example("gabbro fit --shape sdxl --device cuda --memory 8GB");
   command.runs([o] {
     if (const std::string problem = plugin_path_problem(); !problem.empty()) report("warning", problem);
-    if (!o->model.empty() && pictures::is_picture_model(o->model)) {
+    if (is_of_pictures(*o)) {
       refuse_for_pictures({{o->context > 0, "--ctx"},
                            {o->kv_type.has_value(), "--kv-type"},
-                           {!o->common.memory.empty(), "--memory"},
+                           {!o->common.host_memory.empty(), "--host-memory"},
                            {!o->common.several.devices.empty(), "--devices"}});
       return fit_pipeline(o->model, o->common, o->pipeline);
     }

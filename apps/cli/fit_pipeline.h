@@ -12,6 +12,8 @@ namespace gabbro::cli {
 struct PipelineFit {
   pictures::GivenParts given;
   pictures::PictureSize size;
+  std::string precision = "auto";
+  std::string shape;  // random weights of a published shape, in place of a model; empty: none
 };
 
 void add_pipeline_options(Command command, PipelineFit& options);

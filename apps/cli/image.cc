@@ -1,6 +1,7 @@
 // `image`: pictures from a text.
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -18,6 +19,7 @@
 #include "src/base/error.h"
 #include "src/images/png.h"
 #include "src/pictures/pipeline.h"
+#include "src/pictures/pipeline_memory.h"
 
 namespace gabbro::cli {
 namespace {
@@ -130,7 +132,8 @@ class ImageRun {
   nlohmann::ordered_json made_ = nlohmann::ordered_json::array();
 };
 
-std::shared_ptr<Pipeline> load_pipeline(const ImageArguments& o) {
+// `largest`: the size of the pictures, 0 for the model's.
+std::shared_ptr<Pipeline> load_pipeline(const ImageArguments& o, const pictures::PictureSize& largest) {
   pictures::PipelineOptions options{.device = o.common.device,
                                     .threads = o.common.threads,
                                     .check_weights = o.common.check_weights,
@@ -138,12 +141,38 @@ std::shared_ptr<Pipeline> load_pipeline(const ImageArguments& o) {
   options.preview_decoder = o.preview_decoder;
   options.encoder = !o.init.empty();
   options.precision = pictures::parse_precision(o.precision);
+  if (!o.common.memory.empty()) options.memory = parse_size(o.common.memory, "--memory");
+  options.width = largest.width;
+  options.height = largest.height;
   options.vae = o.vae;
   options.text_encoders = o.text_encoders;
   options.tokenizers = o.tokenizers;
   ProgressBar bar("loading", true);
   options.progress = [&](const std::string&, double done) { bar.show(done); };
-  return Pipeline::load(o.model, options);
+  std::shared_ptr<Pipeline> pipeline = Pipeline::load(o.model, options);
+  if (const std::string& placement = pipeline->facts().placement; !placement.empty()) report("note", placement);
+  return pipeline;
+}
+
+// The size of a request's pictures with --hires, as far as it says.
+pictures::PictureSize largest_size(const PictureRequest& request) {
+  const auto side = [&](int64_t wanted, int64_t of_init) {
+    constexpr int64_t kMultiple = 8;  // of all autoencoders up to now
+    const double enlarged = static_cast<double>(wanted > 0 ? wanted : of_init) * request.hires;
+    return static_cast<int64_t>(std::ceil(enlarged / kMultiple)) * kMultiple;
+  };
+  const images::Picture* const init = request.init.get();
+  return {.width = side(request.width, init != nullptr ? init->width : 0),
+          .height = side(request.height, init != nullptr ? init->height : 0)};
+}
+
+// Sides that are given next to a latent have to be its own.
+void require_latent_sides(const ImageArguments& o, const LatentFile& latent, int64_t multiple) {
+  for (const auto& [given, own, name] :
+       {std::tuple(o.width, latent.width, "width"), {o.height, latent.height, "height"}}) {
+    if (given > 0 && given != own * multiple)
+      throw bad_input("--{} {}: the latent of --resume-latent has {} pixels", name, given, own * multiple);
+  }
 }
 
 int run(ImageArguments& o, const std::set<std::string>& given) {
@@ -154,15 +183,21 @@ int run(ImageArguments& o, const std::set<std::string>& given) {
   if (is_standard_output(o.out) && (o.common.json || o.count * o.batch > 1))
     throw bad_input("{} --out {} both write standard output", o.common.json ? "--json and" : "several pictures and",
                     o.out);
+  if (given.contains("--hires-strength") && o.hires == 1) {
+    throw Error(ErrorCode::kBadInput, "--hires-strength: nothing is drawn at a larger size", "--hires 2");
+  }
   require_output_folder(o.out);
   PictureRequest request = picture_request(o);
   const LatentFile latent = o.resume_latent.empty() ? LatentFile() : read_latent_file(o.resume_latent);
-  const std::shared_ptr<Pipeline> pipeline = load_pipeline(o);
+  const std::shared_ptr<Pipeline> pipeline = load_pipeline(o, largest_size(request));
   if (latent.latent != nullptr) {
+    require_latent_sides(o, latent, pipeline->facts().size_multiple);
     request.latent = latent.latent;
     request.height = latent.height * pipeline->facts().size_multiple;
     request.width = latent.width * pipeline->facts().size_multiple;
   }
+  if (!o.said_model.empty() && o.said_model != pipeline->facts().name)
+    report("note", fmt::format("the picture was drawn with the model {}", printable(o.said_model)));
   pipeline->check(request);
   ImageRun(o, pipeline, std::move(request)).draw_all();
   return 0;
@@ -180,6 +215,7 @@ void add_image(Command root) {
       .file(FileUse::kInput);
   const auto options = std::make_shared<NamedOptions>(add_image_options(command, *o));
   add_device_options(command, o->common);
+  add_picture_memory(command, o->common);
   add_check_weights(command, o->common);
   add_output_options(command, o->common);
   command.example("gabbro image FOLDER \"a red heart\" -o heart.png");

@@ -44,8 +44,13 @@ void read_loras(const ImageArguments& o, PictureRequest& request) {
 void read_pictures(const ImageArguments& o, PictureRequest& request) {
   if (!o.init.empty()) request.init = std::make_shared<images::Picture>(images::to_rgb(images::read_picture(o.init)));
   if (o.mask.empty()) return;
-  const images::Picture mask = images::to_rgb(images::read_picture(o.mask));
-  request.mask = std::make_shared<images::Picture>(pictures::to_gray(mask));
+  const images::Picture mask = images::read_picture(o.mask);
+  if (!images::is_opaque(mask)) {
+    throw Error(ErrorCode::kBadInput,
+                fmt::format("--mask {}: has transparent pixels, which are neither white nor black", o.mask),
+                "saved without transparency it is read");
+  }
+  request.mask = std::make_shared<images::Picture>(pictures::to_gray(images::to_rgb(mask)));
 }
 
 std::string schedule_title(const std::string& name) {

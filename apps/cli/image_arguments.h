@@ -15,6 +15,7 @@ namespace gabbro::cli {
 struct ImageArguments {
   CommonOptions common;
   std::string model, prompt, negative, out, sampler, schedule, preview_decoder, init, like, vae;
+  std::string said_model;  // the model that a picture of --parameters was drawn with; empty: it does not say
   std::string mask, lora_folder, parameters, resume_latent, bands = "auto", precision = "auto";
   std::optional<std::string> noise, weights;  // none: as `like` has them
   std::vector<std::string> embeddings, loras, text_encoders, tokenizers;

@@ -121,10 +121,10 @@ void add_pictures(Command& command, ImageArguments& o, NamedOptions& named) {
                     .needs(init);
   named.emplace_back("--mask-blur",
                      command.number("--mask-blur", o.mask_blur, "Radius in pixels that blurs the mask").needs(mask));
-  named.emplace_back("--hires",
-                     command.number("--hires", o.hires, "Draw once more at this multiple of the size, from the latent")
-                         .excludes(init)
-                         .default_text("1: not"));
+  Option hires = command.number("--hires", o.hires, "Draw once more at this multiple of the size, from the latent")
+                     .excludes(init)
+                     .default_text("1: not");
+  named.emplace_back("--hires", hires);
   named.emplace_back("--hires-strength",
                      command.number("--hires-strength", o.hires_strength, "How much is redrawn at the larger size"));
   command
@@ -169,6 +169,14 @@ void add_precision(Command& command, std::string& precision) {
       .one_of({"auto", "f32", "f16", "bf16"})
       .placeholder("auto|f32|f16|bf16")
       .alias("--dtype");
+}
+
+void add_picture_memory(Command& command, CommonOptions& options) {
+  command
+      .option("--memory", options.memory,
+              "Memory of a GPU that the pipeline may take, such as 8GB: what does not fit waits in host memory")
+      .placeholder("SIZE")
+      .default_text("as much as there is");
 }
 
 NamedOptions add_image_options(Command& command, ImageArguments& o) {

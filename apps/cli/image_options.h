@@ -17,5 +17,7 @@ NamedOptions add_image_options(Command& command, ImageArguments& o);
 
 // --precision
 void add_precision(Command& command, std::string& precision);
+// --memory of pictures.
+void add_picture_memory(Command& command, CommonOptions& options);
 
 }  // namespace gabbro::cli

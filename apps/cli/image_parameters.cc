@@ -1,8 +1,11 @@
 #include "apps/cli/image_parameters.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 
+#include "apps/cli/terminal.h"
 #include "src/base/error.h"
 #include "src/images/read_picture.h"
 #include "src/pictures/comfy_graph.h"
@@ -51,6 +54,7 @@ class Settings {
 
   void apply() {
     refuse_others();
+    note_others();
     const std::string* const version = text_.setting("Version");
     const bool ours = version != nullptr && version->starts_with("gabbro");
     if (is_free("PROMPT")) o_.prompt = text_.prompt;
@@ -65,11 +69,14 @@ class Settings {
     read_size();
     int64_t last_layer = 1;
     number("--clip-skip", "Clip skip", last_layer);
+    if (last_layer < 0) throw bad_input("--parameters {}: Clip skip: '{}'", o_.parameters, last_layer);
     if (last_layer > 1) o_.clip_skip = last_layer - 1;
     if (is_free("--eta") && text_.setting("Eta") != nullptr) o_.eta = parsed<float>("Eta");
     if (is_free("--weights") && text_.setting("Prompt weights") != nullptr)
-      o_.weights = *text_.setting("Prompt weights");
-    if (is_free("--rng") && text_.setting("RNG") != nullptr) o_.noise = *text_.setting("RNG") == "CPU" ? "torch" : "nv";
+      o_.weights = one_of("Prompt weights", {{"a1111", "a1111"}, {"comfyui", "comfyui"}, {"none", "none"}});
+    if (is_free("--rng") && text_.setting("RNG") != nullptr)
+      o_.noise = one_of("RNG", {{"CPU", "torch"}, {"GPU", "nv"}, {"NV", "nv"}});
+    o_.said_model = value_or("Model", "");
     read_strengths();
   }
 
@@ -78,6 +85,14 @@ class Settings {
   std::string value_or(const char* key, const char* other) const {
     const std::string* const value = text_.setting(key);
     return value != nullptr ? *value : other;
+  }
+
+  // The meaning of a value here.
+  std::string one_of(const char* key, std::initializer_list<OtherName> meanings) const {
+    const std::string& value = *text_.setting(key);
+    const auto* const found = std::ranges::find(meanings, value, &OtherName::theirs);
+    if (found == meanings.end()) throw bad_input("--parameters {}: {}: '{}' is not known", o_.parameters, key, value);
+    return std::string(found->ours);
   }
 
   template <class T>
@@ -106,10 +121,45 @@ class Settings {
       throw bad_input("--parameters {}: 'Hires upscaler: {}' cannot be repeated", o_.parameters, upscaler);
   }
 
+  // Settings that may change a picture and are not read; the others say what it was.
+  void note_others() const {
+    constexpr std::string_view kRead[] = {"Steps",
+                                          "Sampler",
+                                          "Schedule type",
+                                          "CFG scale",
+                                          "Seed",
+                                          "Size",
+                                          "Model",
+                                          "Model hash",
+                                          "Clip skip",
+                                          "Denoising strength",
+                                          "Mask blur",
+                                          "Hires upscale",
+                                          "Hires upscaler",
+                                          "Batch size",
+                                          "Batch pos",
+                                          "Eta",
+                                          "Guidance rescale",
+                                          "Like",
+                                          "Prompt weights",
+                                          "RNG",
+                                          "Version"};
+    std::vector<std::string_view> others;
+    for (const auto& [key, value] : text_.settings) {
+      if (std::ranges::find(kRead, key) == std::end(kRead)) others.push_back(key);
+    }
+    if (text_.setting("Batch size") != nullptr && text_.setting("Batch pos") == nullptr)
+      report("note", fmt::format("--parameters {}: one of a batch; the first is drawn", o_.parameters));
+    if (!others.empty())
+      report("note", fmt::format("--parameters {}: not read: {}", o_.parameters, fmt::join(others, ", ")));
+  }
+
   void read_seed() {
     if (!is_free("--seed") || text_.setting("Seed") == nullptr) return;
     o_.seed = parsed<uint64_t>("Seed");
     if (text_.setting("Batch pos") == nullptr || text_.setting("Batch size") == nullptr || !is_free("--batch")) return;
+    // Elsewhere each picture of a batch has its own seed, which is the one that it says.
+    if (!pictures::rules_of(pictures::find_program(o_.like)).one_stream) return;
     o_.batch = parsed<int64_t>("Batch size");
     o_.only_position = parsed<int64_t>("Batch pos");
   }

@@ -66,6 +66,8 @@ constexpr KernelEntry kKernels[] = {
     {"kv_write", make_kv_write, kInPlace},
     {"rope_kv_write", make_rope_kv_write, kInPlace},
     {"attention", make_attention},
+    {"scaled_dot_product_attention", make_dense_attention},
+    {"attention_rows_first", make_dense_attention},
     {"latent_attention", make_latent_attention},
     {"causal_conv", make_causal_conv, kInPlace},
     {"selective_scan", make_selective_scan, kInPlace},

@@ -5,7 +5,9 @@
 #include <cstring>
 
 #include "src/base/error.h"
+#include "src/images/exif.h"
 #include "src/images/png.h"
+#include "src/images/upright.h"
 
 namespace gabbro::images {
 namespace {
@@ -88,6 +90,14 @@ void take_texts(PngReader& reader, Picture& picture, const std::string& name, co
   }
 }
 
+// The orientation of the chunk eXIf (PNG 3.0, section 11.3.3.6), which libpng has checked.
+int orientation_of(PngReader& reader) {
+  png_bytep data = nullptr;
+  png_uint_32 count = 0;
+  if (png_get_eXIf_1(reader.png, reader.info, &count, &data) == 0 || data == nullptr) return 1;
+  return read_exif(std::span(reinterpret_cast<const std::byte*>(data), count)).orientation;
+}
+
 // Chunks that are all in the file: libpng allocates what a chunk says that it has.
 void require_whole_chunks(std::span<const std::byte> file, const std::string& name) {
   constexpr size_t kSignature = 8, kAround = 12;  // length, type and checksum
@@ -129,6 +139,7 @@ Picture decode_png(std::span<const std::byte> file, const std::string& name, con
     reader.rows.push_back(picture.pixels.data() + row * picture.width * picture.channels);
   if (!read_pixels(reader)) throw bad_input("{}: {}", name, reader.error);
   take_texts(reader, picture, name, limits);
+  set_upright(picture, orientation_of(reader));
   return picture;
 }
 

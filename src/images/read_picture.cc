@@ -17,6 +17,13 @@ Picture read_picture(const std::string& path, const PictureLimits& limits) {
               "PNG and JPEG files are read");
 }
 
+bool is_opaque(const Picture& picture) {
+  for (size_t i = 3; picture.channels == 4 && i < picture.pixels.size(); i += 4) {
+    if (picture.pixels[i] != 255) return false;
+  }
+  return true;
+}
+
 Picture to_rgb(Picture picture) {
   if (picture.channels == 3) return picture;
   std::vector<uint8_t> pixels;

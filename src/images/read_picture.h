@@ -11,6 +11,8 @@ namespace gabbro::images {
 // decode_png() and decode_jpeg() do.
 Picture read_picture(const std::string& path, const PictureLimits& limits = {});
 
+bool is_opaque(const Picture& picture);  // no alpha below 255
+
 // RGB: gray is repeated, and RGBA is laid over white.
 Picture to_rgb(Picture picture);
 

@@ -1,5 +1,5 @@
-// Attention over tensors (Vaswani et al. 2017). In f16 and bf16 it is an op, for which a device may have a kernel that
-// never writes the scores to memory (Dao 2023); else its composition.
+// Attention over tensors (Vaswani et al. 2017). In f16 and bf16, and in f32 where it is asked for, it is an op, for
+// which a device may have a kernel that never writes the scores to memory (Dao 2023); else its composition.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -130,7 +130,9 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
   require_attention(q, k, v, options.mask);
   const bool is_half_precision = (q.dtype() == DType::f16 || q.dtype() == DType::bf16) && k.dtype() == q.dtype() &&
                                  v.dtype() == q.dtype() && q.shape().rank() <= 4;
-  if (!is_half_precision) return composition(q, k, v, options);
+  const bool is_whole = options.whole && q.dtype() == DType::f32 && k.dtype() == DType::f32 &&
+                        v.dtype() == DType::f32 && q.shape().rank() <= 4;
+  if (!is_half_precision && !is_whole) return composition(q, k, v, options);
   std::vector<Tensor> inputs{of_batches(q), of_batches(k), of_batches(v)};
   if (options.mask.defined()) {
     const DType dtype = options.mask.dtype();

@@ -81,6 +81,11 @@ PictureText read_comfy_graph(std::string_view text, const std::string& name) {
                      {"Seed", number_text(sampler.at("seed"))},
                      {"Size", number_text(size.at("width")) + "x" + number_text(size.at("height"))},
                      {"Model", model.at("ckpt_name").string()}};
+  const auto denoise = sampler.find("denoise"), batch = size.find("batch_size");
+  if (denoise && denoise->number() != 1)
+    throw bad_input("{}: {} of an empty latent is not understood", denoise->path(), denoise->number());
+  // The picture does not say which of the batch it is.
+  if (batch && batch->number() != 1) result.settings.emplace_back("Batch size", number_text(*batch));
   return result;
 }
 

@@ -190,6 +190,7 @@ PictureResult Drawing::run() {
   auto started = std::chrono::steady_clock::now();
   prompts_ = s_.encode(request_, result_);
   result_.text_seconds = seconds_since(started);
+  if (s_.trims) s_.device->trim(abi::MemoryKind::kDevice);
   started = std::chrono::steady_clock::now();
   result_.latent = draw_at_size();
   if (request_.hires > 1) result_.latent = draw_larger(result_.latent);

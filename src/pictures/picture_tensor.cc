@@ -6,18 +6,23 @@
 
 namespace gabbro::pictures {
 
-std::optional<images::Picture> picture_if_finite(const Tensor& decoded, float scale, float shift,
-                                                 const std::atomic<bool>* cancel) {
+std::vector<Tensor> pixels_of(const Tensor& decoded, float scale, float shift) {
   const auto number = [&](float value) { return scalar(decoded.device(), value); };
   const int64_t height = decoded.shape()[2], width = decoded.shape()[3];
   const Tensor unit = clamp(decoded * number(scale) + number(shift), 0, 1);
   // Rounded as diffusers does: to the nearest, ties to even.
   const Tensor bytes = cast(round(unit * number(255)), DType::u8);
-  const Tensor results[] = {permute(reshape(bytes, Shape{3, height, width}), {1, 2, 0}),
-                            cast(all(isfinite(decoded), kAllAxes), DType::u8)};
+  return {permute(reshape(bytes, Shape{3, height, width}), {1, 2, 0}),
+          cast(all(isfinite(decoded), kAllAxes), DType::u8)};
+}
+
+std::optional<images::Picture> picture_if_finite(const Tensor& decoded, float scale, float shift,
+                                                 const std::atomic<bool>* cancel) {
+  const std::vector<Tensor> results = pixels_of(decoded, scale, shift);
   eval(results, cancel);
   if (to_host<uint8_t>(results[1]).front() == 0) return std::nullopt;
-  return images::Picture{.width = width, .height = height, .pixels = to_host<uint8_t>(results[0])};
+  return images::Picture{
+      .width = decoded.shape()[3], .height = decoded.shape()[2], .pixels = to_host<uint8_t>(results[0])};
 }
 
 images::Picture picture_of(const Tensor& decoded, float scale, float shift, const std::atomic<bool>* cancel) {

@@ -2,90 +2,14 @@
 
 #include "gabbro/graph/eval.h"
 #include "src/base/error.h"
-#include "src/formats/quant/quant.h"
-#include "src/models/weights/checkpoint_weights.h"
-#include "src/models/weights/module_weights.h"
 #include "src/pictures/guidance.h"
-#include "src/pictures/pipeline_folder.h"
-#include "src/pictures/pipeline_parts.h"
 #include "src/pictures/pipeline_state.h"
 #include "src/pictures/request_schedule.h"
 
 namespace gabbro::pictures {
 namespace {
 
-using diffusion::Autoencoder;
-
 constexpr int64_t kMostSide = 16384, kMostSteps = 1000, kMostBatch = 4096;
-
-// A model of modules from a part's folder.
-template <class M, class... Options>
-std::shared_ptr<M> load_part(const Checkpoint& checkpoint, const std::shared_ptr<Device>& device,
-                             const PipelineOptions& options, DType dtype, FilesInUse& files, PipelineFacts& facts,
-                             const char* part, const Options&... of_model) {
-  llm::WeightOptions weight_options{.check_values = options.check_weights};
-  if (options.progress) {
-    weight_options.progress = [&options, part](uint64_t done, uint64_t total) {
-      options.progress(part, static_cast<double>(done) / static_cast<double>(total));
-    };
-  }
-  llm::CheckpointWeights weights(checkpoint, {}, device, weight_options);
-  const nn::Factory make{
-      .device = device, .dtype = dtype, .weights = std::make_shared<llm::SourcedModuleWeights>(weights)};
-  std::shared_ptr<M> model = std::make_shared<M>(make, of_model...);
-  checkpoint.require_unchanged();
-  files.add(checkpoint.files());
-  facts.file_bytes += checkpoint.file_bytes();
-  if (options.progress) options.progress(part, 1);  // also if tensors of the file are not used
-  return model;
-}
-
-// The numbers that SDXL was trained with for a picture: its size before it was cropped, the crop's corner, its size.
-constexpr int64_t kSizeNumbers = 6, kRefinerNumbers = 5;
-
-// Throws where the denoiser wants other texts than the encoders give.
-void require_texts(const std::string& path, const PromptEncoder& text, const diffusion::UNetConfig& unet) {
-  const int64_t pooled = text.pooled_width();
-  if ((unet.added_features > 0) != (pooled > 0)) {
-    throw bad_input("{}: the U-Net takes {} pooled text, the pipeline has {}", path,
-                    unet.added_features > 0 ? "a" : "no", pooled > 0 ? "one" : "none");
-  }
-  if (unet.added_features == pooled + kRefinerNumbers * unet.added_id_features && pooled > 0)
-    throw bad_input("{}: is a refiner of SDXL, which is not supported", path);
-  if (pooled > 0 && unet.added_features != pooled + kSizeNumbers * unet.added_id_features) {
-    throw bad_input("{}: the U-Net takes {} added numbers, a pooled text of {} and {} sizes of {} have {}", path,
-                    unet.added_features, pooled, kSizeNumbers, unet.added_id_features,
-                    pooled + kSizeNumbers * unet.added_id_features);
-  }
-  if (text.width() != unet.context_width) {
-    throw bad_input("{}: the text encoder's states have {} numbers, the U-Net wants {}", path, text.width(),
-                    unet.context_width);
-  }
-}
-
-// Throws where the denoiser takes or gives other latents than the autoencoder has.
-void require_latents(const std::string& path, const diffusion::UNetConfig& unet,
-                     const diffusion::AutoencoderConfig& autoencoder) {
-  // A model for inpainting takes a mask and a picture too.
-  const bool takes_latents =
-      unet.in_channels == autoencoder.latent_channels || unet.in_channels == 2 * autoencoder.latent_channels + 1;
-  if (!takes_latents || unet.out_channels != autoencoder.latent_channels) {
-    throw bad_input("{}: the U-Net takes {} channels and gives {}, the autoencoder's latents have {}", path,
-                    unet.in_channels, unet.out_channels, autoencoder.latent_channels);
-  }
-}
-
-// Reads a part's tensors in f32, whose names may have the prefix.
-WeightReader reader_of(const Checkpoint& checkpoint, const std::string& prefix) {
-  return [checkpoint, prefix](const std::string& name) {
-    const bool prefixed = !prefix.empty() && checkpoint.tensor(prefix + name) != nullptr;
-    const CheckpointTensor& tensor = checkpoint.require_tensor(prefixed ? prefix + name : name);
-    tensor.prepare();
-    std::vector<float> values(static_cast<size_t>(tensor.elements()));
-    dequantize_row(tensor.dtype(), tensor.data.data(), values.data(), tensor.elements());
-    return values;
-  };
-}
 
 }  // namespace
 
@@ -93,70 +17,6 @@ Pipeline::Pipeline(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Pipeline::~Pipeline() = default;
 const PipelineFacts& Pipeline::facts() const { return state_->facts; }
 const Device& Pipeline::device() const { return *state_->device; }
-
-std::shared_ptr<Pipeline> Pipeline::load(const std::string& path, const PipelineOptions& options) {
-  return load(
-      open_pipeline(
-          path, {.autoencoder = options.vae, .text_encoders = options.text_encoders, .tokenizers = options.tokenizers}),
-      options);
-}
-
-std::shared_ptr<Pipeline> Pipeline::load(const PipelineParts& parts, const PipelineOptions& options) {
-  const std::string& path = parts.path;
-  auto state = std::make_unique<State>();
-  State& s = *state;
-  s.scheduler_name = parts.scheduler_name;
-  s.scheduler = parts.scheduler;
-  const SchedulerConfig scheduler = read_scheduler_config(JsonNode(s.scheduler, s.scheduler_name));
-  const diffusion::UNetConfig unet = diffusion::read_unet_config(JsonNode(parts.unet.config, parts.unet.config_name));
-  const diffusion::AutoencoderConfig autoencoder =
-      diffusion::read_autoencoder_config(JsonNode(parts.autoencoder.config, parts.autoencoder.config_name));
-  require_latents(path, unet, autoencoder);
-  s.device = open_device(options.device, {.threads = options.threads});
-  s.text = std::make_unique<PromptEncoder>(parts, s.device, options.check_weights, options.embeddings);
-  require_texts(path, *s.text, unet);
-  const DType dtype = dtype_of(options.precision, s.device->facts());
-  s.unet = load_part<diffusion::UNet>(parts.unet.checkpoint, s.device, options, dtype, s.files, s.facts, "U-Net", unet);
-  const auto load_autoencoder = [&s, checkpoint = parts.autoencoder.checkpoint, autoencoder](
-                                    const PipelineOptions& o, DType computed, PipelineFacts& facts) {
-    return load_part<Autoencoder>(checkpoint, s.device, o, computed, s.files, facts, "autoencoder", autoencoder,
-                                  o.encoder);
-  };
-  s.autoencoder = load_autoencoder(options, dtype, s.facts);
-  s.load_wide_autoencoder = [load_autoencoder, encoder = options.encoder] {
-    PipelineFacts counted;
-    return load_autoencoder({.check_weights = false, .encoder = encoder}, DType::f32, counted);
-  };
-  s.has_encoder = options.encoder;
-  if (!options.preview_decoder.empty()) {
-    const Json config = read_config(options.preview_decoder, "config.json");
-    const diffusion::TinyDecoderConfig tiny =
-        diffusion::read_tiny_decoder_config(JsonNode(config, options.preview_decoder + "/config.json"));
-    if (tiny.latent_channels != autoencoder.latent_channels) {
-      throw bad_input("{}: decodes latents of {} channels, the pipeline's have {}", options.preview_decoder,
-                      tiny.latent_channels, autoencoder.latent_channels);
-    }
-    s.tiny_decoder = load_part<diffusion::TinyDecoder>(Checkpoint::open(weights_of(options.preview_decoder)), s.device,
-                                                       options, DType::f32, s.files, s.facts, "preview decoder", tiny);
-  }
-  std::vector<AdaptedText> texts;
-  for (size_t i = 0; i < parts.text_encoders.size(); ++i)
-    texts.push_back({&s.text->encoder(i), reader_of(parts.text_encoders[i].checkpoint, "text_model.")});
-  s.adapters = std::make_unique<Adapters>(AdaptedModel{.device = s.device,
-                                                       .unet = s.unet,
-                                                       .resnets = unet.levels.front().resnets,
-                                                       .texts = std::move(texts),
-                                                       .unet_weight = reader_of(parts.unet.checkpoint, "")});
-  s.facts.name = parts.name;
-  s.facts.precision = dtype_name(dtype);
-  s.facts.class_name = parts.class_name;
-  s.facts.device_id = s.device->facts().id;
-  s.facts.device_name = s.device->facts().name;
-  if (scheduler.sampler != nullptr) s.facts.sampler = scheduler.sampler->name;
-  s.facts.size_multiple = autoencoder.factor();
-  s.facts.width = s.facts.height = unet.sample_size * autoencoder.factor();
-  return std::shared_ptr<Pipeline>(new Pipeline(std::move(state)));
-}
 
 SchedulerConfig Pipeline::State::scheduler_for(const PictureRequest& request) const {
   const JsonNode config(scheduler, scheduler_name);
@@ -228,6 +88,11 @@ void Pipeline::check(const PictureRequest& request) const {
 void Pipeline::check_hires(const PictureRequest& request) const {
   if (!(request.hires >= 1 && request.hires <= 8)) throw bad_input("--hires {} is not in 1 to 8", request.hires);
   if (request.hires == 1) return;
+  for (const auto& [given, own] : {std::pair(request.width, facts().width), {request.height, facts().height}}) {
+    const double side = static_cast<double>(given > 0 ? given : own) * request.hires;
+    if (side > kMostSide)
+      throw bad_input("--hires {}: {:.0f} pixels are more than {} a side", request.hires, side, kMostSide);
+  }
   if (request.init != nullptr) throw bad_input("--hires: not of a picture that is there already (--init)");
   if (!(request.hires_strength > 0 && request.hires_strength <= 1))
     throw bad_input("--hires-strength {} is not above 0 and up to 1", request.hires_strength);
@@ -248,6 +113,11 @@ void Pipeline::check_init(const PictureRequest& request) const {
   const images::Picture& init = *request.init;
   if (init.channels != 3) throw bad_input("--init: a picture of {} channels", init.channels);
   if (!state_->has_encoder) throw bad_input("--init: the pipeline was loaded without its encoder");
+  if ((request.width == 0 && init.width > kMostSide) || (request.height == 0 && init.height > kMostSide)) {
+    throw Error(ErrorCode::kBadInput,
+                fmt::format("--init: {} x {} pixels are more than {} a side", init.width, init.height, kMostSide),
+                "--width and --height resize it");
+  }
   if (request.mask == nullptr) return;
   const images::Picture& mask = *request.mask;
   if (mask.channels != 1) throw bad_input("--mask: a picture of {} channels", mask.channels);
@@ -259,14 +129,34 @@ void Pipeline::check_init(const PictureRequest& request) const {
     throw bad_input("--mask-blur {} is not in 0 to 256", request.mask_blur);
 }
 
+// Lines for options that have no effect.
+void Pipeline::State::note_unused(const PictureRequest& request, std::vector<std::string>& notes) const {
+  const bool distilled = unet->facts().guidance_features > 0;
+  if (request.guidance <= 1 || distilled) {
+    const std::string reason =
+        distilled ? "the model was trained with guidance" : fmt::format("--guidance is {}", request.guidance);
+    if (!request.negative.empty()) notes.push_back(fmt::format("{}: the negative prompt has no part", reason));
+    if (request.guidance_rescale > 0) notes.push_back(fmt::format("{}: --guidance-rescale has no part", reason));
+  }
+  const Sampler& sampler = *scheduler_for(request).sampler;
+  if (request.eta && !sampler.takes_eta)
+    notes.push_back(fmt::format("--eta has no part in the sampler {}", sampler.name));
+}
+
 EncodedPrompts Pipeline::State::encode(const PictureRequest& request, PictureResult& result) const {
-  return text->encode({.prompt = request.prompt,
-                       .negative = request.negative,
-                       .syntax = request.syntax,
-                       .skipped = request.clip_skip,
-                       .guides = request.guidance > 1 && unet->facts().guidance_features == 0,
-                       .cancel = request.cancel},
-                      result.notes);
+  note_unused(request, result.notes);
+  EncodedPrompts prompts = text->encode({.prompt = request.prompt,
+                                         .negative = request.negative,
+                                         .syntax = request.syntax,
+                                         .skipped = request.clip_skip,
+                                         .guides = request.guidance > 1 && unet->facts().guidance_features == 0,
+                                         .cancel = request.cancel},
+                                        result.notes);
+  // Tensors of equal states are there since the last picture.
+  const PreparedText& last = prepared_text;
+  if (last.states != nullptr && last.length == prompts.length && *last.states == *prompts.states)
+    prompts.states = last.states;
+  return prompts;
 }
 
 // The pooled texts of a batch with the numbers of the picture's size, [B, added_features].
@@ -291,9 +181,13 @@ const std::vector<Tensor>& Pipeline::State::prepare_text(const EncodedPrompts& p
     return last.tensors;
   last.tensors.clear();
   const Shape shape{prompts.guides ? 2 : 1, prompts.length, unet->facts().context_width};
-  std::vector<Tensor> tensors = unet->prepare_text(device->upload(DType::f32, shape, prompts.states.data()));
+  std::vector<Tensor> tensors = unet->prepare_text(device->upload(DType::f32, shape, prompts.states->data()));
   eval(tensors);
-  last = {.states = prompts.states, .strengths = strengths, .adapters = adapters->plan_key(), .tensors = tensors};
+  last = {.states = prompts.states,
+          .length = prompts.length,
+          .strengths = strengths,
+          .adapters = adapters->plan_key(),
+          .tensors = tensors};
   return last.tensors;
 }
 
@@ -327,21 +221,23 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condi
   if (adapters->strengths().defined()) inputs.push_back(adapters->strengths());
   std::vector<int64_t> shape{batch, height, width, prompts.length};
   for (const int64_t part : adapters->plan_key()) shape.push_back(part);
-  if (compiled == nullptr || compiled_for != shape) {
-    compiled = std::make_unique<Compiled>(
-        [&] {
-          return std::vector<Tensor>{unet->forward({.latent = inputs[0],
-                                                    .time = inputs[1],
-                                                    .context = {},
-                                                    .guidance = model.guidance_features > 0 ? inputs[2] : Tensor(),
-                                                    .added = model.added_features > 0 ? inputs[at_added] : Tensor(),
-                                                    .text = prepared})};
-        },
-        inputs);
+  const auto forward = [&] {
+    return std::vector<Tensor>{unet->forward({.latent = inputs[0],
+                                              .time = inputs[1],
+                                              .context = {},
+                                              .guidance = model.guidance_features > 0 ? inputs[2] : Tensor(),
+                                              .added = model.added_features > 0 ? inputs[at_added] : Tensor(),
+                                              .text = prepared,
+                                              .cancel = request.cancel})};
+  };
+  const bool compiles = !unet->computes_in_parts();
+  if (compiles && (compiled == nullptr || compiled_for != shape)) {
+    compiled = std::make_unique<Compiled>(forward, inputs);
     compiled_for = shape;
     compiled->forget_inputs();
   }
-  const std::vector<Tensor> outputs = (*compiled)(inputs, request.cancel);
+  const std::vector<Tensor> outputs = compiles ? (*compiled)(inputs, request.cancel) : forward();
+  eval(outputs, request.cancel);
   std::vector<float> output = to_host<float>(outputs[0]);
   if (!prompts.guides) return output;
   const std::span all(output);

@@ -26,6 +26,8 @@ struct PipelineOptions {
   std::vector<std::string> tokenizers{};     // folders in place of the pipeline's; one may be for both encoders
   std::vector<std::string> embeddings{};     // files of textual inversion, [NAME=]FILE
   Precision precision = Precision::kAuto;    // of the U-Net and the autoencoder
+  uint64_t memory = 0;                       // most bytes on the device (placement.h); 0: as much as there is
+  int64_t width = 0, height = 0;             // of the pictures that `memory` is for; 0: the model's
   std::function<void(const std::string& part, double done)> progress{};  // while weights are loaded
 };
 
@@ -39,6 +41,7 @@ struct PipelineFacts {
   int64_t width = 512, height = 512;  // that the model was trained with
   int64_t size_multiple = 8;          // of a picture's sides
   uint64_t file_bytes = 0;
+  std::string placement;  // one line: what is done to need less memory; empty: nothing
 };
 
 class Pipeline {

@@ -3,6 +3,7 @@
 #include "gabbro/graph/eval.h"
 #include "src/base/error.h"
 #include "src/models/diffusion/banded_decoder.h"
+#include "src/pictures/decode_choice.h"
 #include "src/pictures/picture_tensor.h"
 #include "src/pictures/pipeline_state.h"
 #include "src/pictures/preview.h"
@@ -14,15 +15,16 @@ namespace {
 // bf16, SDXL's at 1024 x 1024. Several of this size are there at once.
 constexpr int64_t kMostWhole = int64_t{1} << 26, kMostWholeHalf = int64_t{1} << 28;
 
-bool in_bands(const diffusion::AutoencoderConfig& config, DecodeBands bands, int64_t latent_elements, DType dtype) {
+}  // namespace
+
+bool decodes_in_bands(const diffusion::AutoencoderConfig& config, DecodeBands bands, int64_t latent_elements,
+                      DType dtype) {
   if (bands != DecodeBands::kAuto) return bands == DecodeBands::kOn;
   // The last upsampling has the channels of the level before it.
   const int64_t channels = config.channels[config.channels.size() > 1 ? 1 : 0];
   const int64_t elements = latent_elements * config.factor() * config.factor() * channels;
   return elements > (dtype == DType::f32 ? kMostWhole : kMostWholeHalf);
 }
-
-}  // namespace
 
 const diffusion::Autoencoder& Pipeline::State::wide_autoencoder() {
   if (autoencoder->dtype() == DType::f32) return *autoencoder;
@@ -39,17 +41,19 @@ void Pipeline::State::note_overflow(const char* part, std::vector<std::string>& 
 images::Picture Pipeline::State::decode(const Latent& latent, int64_t height, int64_t width,
                                         const PictureRequest& request, std::vector<std::string>& notes) {
   const diffusion::AutoencoderConfig& config = autoencoder->config();
+  if (trims) device->trim(abi::MemoryKind::kDevice);
   Latent scaled = latent;
   for (float& value : scaled) value = static_cast<float>(value / config.scaling + config.shift);
   const Tensor z = device->upload(DType::f32, Shape{1, config.latent_channels, height, width}, scaled.data());
   const DType dtype = overflows ? DType::f32 : autoencoder->dtype();
-  if (in_bands(config, request.bands, height * width, dtype))
+  const DecodeBands asked = request.bands == DecodeBands::kAuto ? bands : request.bands;
+  if (decodes_in_bands(config, asked, height * width, dtype))
     return picture_of(diffusion::decode_in_bands(wide_autoencoder(), z, {.cancel = request.cancel}), 0.5f, 0.5f);
   if (dtype != DType::f32) {
     if (auto picture = picture_if_finite(autoencoder->decode(z), 0.5f, 0.5f, request.cancel))
       return *std::move(picture);
     note_overflow("decoder", notes);
-    if (in_bands(config, request.bands, height * width, DType::f32))
+    if (decodes_in_bands(config, asked, height * width, DType::f32))
       return decode(latent, height, width, request, notes);
   }
   return picture_of(wide_autoencoder().decode(z), 0.5f, 0.5f, request.cancel);

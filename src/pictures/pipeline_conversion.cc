@@ -127,21 +127,17 @@ bool is_given(const GivenParts& given) {
   return !given.autoencoder.empty() || !given.text_encoders.empty() || !given.tokenizers.empty();
 }
 
-}  // namespace
+bool is_single_name(const std::string& out) { return out.ends_with(".gguf") || out.ends_with(".safetensors"); }
 
-ConvertedPipeline convert_pipeline(const std::string& model, const std::string& out, const FileType& type,
-                                   const PipelineConversion& options) {
-  const bool is_gguf = out.ends_with(".gguf"), is_safetensors = out.ends_with(".safetensors");
-  const bool is_single = is_gguf || is_safetensors;
-  if (is_safetensors && !is_plain(type.base)) {
-    throw Error(ErrorCode::kBadInput,
-                fmt::format("{}: a safetensors file has weights in f32, f16 or bf16, not {}", out, type.name),
-                "a .gguf file and a folder have the other formats");
-  }
-  GivenParts given = options.given;
-  given.needs_tokenizer = !is_single;
-  const PipelineParts parts = open_pipeline(model, given);
-  TensorConverter converter(type, options, elements_of(parts));
+void require_format(const std::string& out, const FileType& type) {
+  if (!out.ends_with(".safetensors") || is_plain(type.base)) return;
+  throw Error(ErrorCode::kBadInput,
+              fmt::format("{}: a safetensors file has weights in f32, f16 or bf16, not {}", out, type.name),
+              "a .gguf file and a folder have the other formats");
+}
+
+// Calls `write` with a path next to `out`, and gives what is there its name.
+void write_whole(const std::string& out, const std::function<void(const fs::path& partial)>& write) {
   fs::path target = fs::path(out).lexically_normal();
   if (!target.has_filename()) target = target.parent_path();  // "folder/"
   const fs::path partial = target.parent_path() / (target.filename().string() + ".partial");
@@ -154,18 +150,8 @@ ConvertedPipeline convert_pipeline(const std::string& model, const std::string& 
     if (target.has_parent_path() && !fs::is_directory(target.parent_path()))
       throw bad_input("{}: there is no folder {}", out, target.parent_path().string());
     remove_partial();
-    if (is_single) {
-      write_single(parts, partial.string(), is_gguf, converter);
-    } else {
-      if (is_single_file(model) || is_given(given)) {
-        write_descriptions(parts, partial);
-      } else {
-        copy_descriptions(model, partial);
-      }
-      write_weights(parts, partial, converter);
-    }
+    write(partial);
     fs::rename(partial, target);
-    return converter.result();
   } catch (const fs::filesystem_error& error) {
     remove_partial();
     throw bad_input("{}: cannot be written: {}", out, error.code().message());
@@ -173,6 +159,36 @@ ConvertedPipeline convert_pipeline(const std::string& model, const std::string& 
     remove_partial();
     throw;
   }
+}
+
+}  // namespace
+
+ConvertedPipeline convert_to_single_file(const PipelineParts& parts, const std::string& out, const FileType& type,
+                                         const PipelineConversion& options) {
+  require_format(out, type);
+  TensorConverter converter(type, options, elements_of(parts));
+  write_whole(
+      out, [&](const fs::path& partial) { write_single(parts, partial.string(), out.ends_with(".gguf"), converter); });
+  return converter.result();
+}
+
+ConvertedPipeline convert_pipeline(const std::string& model, const std::string& out, const FileType& type,
+                                   const PipelineConversion& options) {
+  require_format(out, type);
+  GivenParts given = options.given;
+  given.needs_tokenizer = !is_single_name(out);
+  const PipelineParts parts = open_pipeline(model, given);
+  if (is_single_name(out)) return convert_to_single_file(parts, out, type, options);
+  TensorConverter converter(type, options, elements_of(parts));
+  write_whole(out, [&](const fs::path& partial) {
+    if (is_single_file(model) || is_given(given)) {
+      write_descriptions(parts, partial);
+    } else {
+      copy_descriptions(model, partial);
+    }
+    write_weights(parts, partial, converter);
+  });
+  return converter.result();
 }
 
 }  // namespace gabbro::pictures

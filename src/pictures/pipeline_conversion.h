@@ -30,5 +30,8 @@ struct ConvertedPipeline {
 // file. Throws bad_input that names the file, kInterrupted.
 ConvertedPipeline convert_pipeline(const std::string& model, const std::string& out, const FileType& type,
                                    const PipelineConversion& options = {});
+// As above, `out` being a single file of `parts`; options.given is not read.
+ConvertedPipeline convert_to_single_file(const PipelineParts& parts, const std::string& out, const FileType& type,
+                                         const PipelineConversion& options = {});
 
 }  // namespace gabbro::pictures

@@ -13,6 +13,9 @@
 
 namespace gabbro::pictures {
 
+// The numbers that SDXL was trained with for a picture: its size before it was cropped, the crop's corner, its size.
+inline constexpr int64_t kSizeNumbers = 6;
+
 struct Pipeline::State {
   PipelineFacts facts;
   std::shared_ptr<Device> device;
@@ -21,6 +24,8 @@ struct Pipeline::State {
   std::shared_ptr<diffusion::UNet> unet;
   std::shared_ptr<diffusion::Autoencoder> autoencoder;
   bool has_encoder = false;
+  bool trims = false;                      // unused memory goes back before each part works
+  DecodeBands bands = DecodeBands::kAuto;  // of requests that do not say
   bool overflows = false;  // the autoencoder left the range of its format, and works in f32 from then on
   std::function<std::shared_ptr<diffusion::Autoencoder>()> load_wide_autoencoder;
   std::shared_ptr<diffusion::Autoencoder> loaded_wide;   // in f32; null: not loaded
@@ -30,8 +35,9 @@ struct Pipeline::State {
   std::unique_ptr<Adapters> adapters;
   // Tensors that the denoiser makes of the last texts, for the steps of a picture.
   struct PreparedText {
-    std::vector<float> states;
-    Tensor strengths;  // of the adapters
+    std::shared_ptr<const std::vector<float>> states;  // null: none yet
+    int64_t length = 0;                                // of a text
+    Tensor strengths;                                  // of the adapters
     std::vector<int64_t> adapters;
     std::vector<Tensor> tensors;
   } prepared_text;
@@ -39,8 +45,10 @@ struct Pipeline::State {
   std::unique_ptr<Compiled> compiled;
   std::vector<int64_t> compiled_for;
 
+  void load_preview_decoder(const PipelineOptions& options, int64_t latent_channels);
   SchedulerConfig scheduler_for(const PictureRequest& request) const;
   std::string schedule_name(const PictureRequest& request) const;  // empty: the sampler's own
+  void note_unused(const PictureRequest& request, std::vector<std::string>& notes) const;
   EncodedPrompts encode(const PictureRequest& request, PictureResult& result) const;
   // Whether the denoiser takes a mask and a picture besides the latent.
   bool inpaints() const { return unet->facts().in_channels > autoencoder->config().latent_channels; }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "src/base/error.h"
+#include "src/base/quote.h"
 #include "src/pictures/embedding_file.h"
 
 namespace gabbro::pictures {
@@ -60,8 +61,23 @@ int64_t PromptEncoder::most_skipped() const {
   return most;
 }
 
+void PromptEncoder::note_unused(std::span<const PromptTokens> texts, PromptSyntax syntax,
+                                std::vector<std::string>& notes) const {
+  for (const auto& [name, embedding] : embeddings_.front()) {
+    const auto is_of = [&](const PromptToken& token) { return token.vector == &embedding->vectors.front(); };
+    const bool used = std::ranges::any_of(texts, [&](const PromptTokens& text) {
+      return std::ranges::any_of(text.chunks,
+                                 [&](const PromptChunk& chunk) { return std::ranges::any_of(chunk, is_of); });
+    });
+    if (used) continue;
+    notes.push_back(fmt::format("the prompt does not name the embedding {}{}", quote(name),
+                                syntax == PromptSyntax::kComfyUi ? ", in ComfyUI's way embedding:NAME" : ""));
+  }
+}
+
 size_t PromptEncoder::count_chunks(const PromptPair& prompts, std::vector<std::string>& notes) const {
   size_t chunks = 0;
+  std::vector<PromptTokens> texts;  // of the first encoder
   for (size_t i = 0; i < encoders_.size(); ++i) {
     const PromptTokenizer tokenizer = encoders_[i]->prompt_tokenizer(embeddings_[i]);
     for (const std::string* text : {&prompts.prompt, &prompts.negative}) {
@@ -75,13 +91,15 @@ size_t PromptEncoder::count_chunks(const PromptPair& prompts, std::vector<std::s
                                     text == &prompts.prompt ? "" : "negative ", tokenizer.context - 2, tokens.dropped));
       }
       notes.insert(notes.end(), tokens.notes.begin(), tokens.notes.end());
+      if (text == &prompts.prompt || prompts.guides) texts.push_back(tokens);
     }
   }
+  note_unused(texts, prompts.syntax, notes);
   return chunks;
 }
 
 void PromptEncoder::append(const std::string& text, const PromptPair& prompts, size_t chunks,
-                           EncodedPrompts& out) const {
+                           std::vector<float>& all_states, std::vector<float>& all_pooled) const {
   std::vector<float> states, pooled;
   size_t width = 0;
   for (size_t i = 0; i < encoders_.size(); ++i) {
@@ -96,24 +114,26 @@ void PromptEncoder::append(const std::string& text, const PromptPair& prompts, s
     states = i == 0 ? std::move(of_encoder) : joined_rows(states, width, of_encoder, own_width);
     width += own_width;
   }
-  out.states.insert(out.states.end(), states.begin(), states.end());
-  out.pooled.insert(out.pooled.end(), pooled.begin(), pooled.end());
+  all_states.insert(all_states.end(), states.begin(), states.end());
+  all_pooled.insert(all_pooled.end(), pooled.begin(), pooled.end());
 }
 
 EncodedPrompts PromptEncoder::encode(const PromptPair& prompts, std::vector<std::string>& notes) const {
   const size_t chunks = count_chunks(prompts, notes);
   const size_t context = encoders_[0]->prompt_tokenizer(embeddings_[0]).context;
-  EncodedPrompts out{.length = static_cast<int64_t>(chunks * context), .guides = prompts.guides};
+  EncodedPrompts out{.states = {}, .length = static_cast<int64_t>(chunks * context), .guides = prompts.guides};
+  std::vector<float> states;
   if (prompts.guides) {
     // SDXL was trained with zeros in place of an empty prompt; ComfyUI encodes the empty text all the same.
     if (zeros_for_empty_ && prompts.negative.empty() && prompts.syntax != PromptSyntax::kComfyUi) {
-      out.states.resize(static_cast<size_t>(out.length * width()));
+      states.resize(static_cast<size_t>(out.length * width()));
       out.pooled.resize(static_cast<size_t>(pooled_width()));
     } else {
-      append(prompts.negative, prompts, chunks, out);
+      append(prompts.negative, prompts, chunks, states, out.pooled);
     }
   }
-  append(prompts.prompt, prompts, chunks, out);
+  append(prompts.prompt, prompts, chunks, states, out.pooled);
+  out.states = std::make_shared<const std::vector<float>>(std::move(states));
   return out;
 }
 

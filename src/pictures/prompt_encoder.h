@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct PromptPair {
 };
 
 struct EncodedPrompts {
-  std::vector<float> states;  // [1 or 2, S, C]: the negative prompt's first
+  // [1 or 2, S, C]: the negative prompt's first. Never changed: the same address means the same states.
+  std::shared_ptr<const std::vector<float>> states;
   std::vector<float> pooled;  // [1 or 2, P]; empty: the pipeline has none
   int64_t length = 0;         // S
   bool guides = false;
@@ -44,8 +46,12 @@ class PromptEncoder {
   EncodedPrompts encode(const PromptPair& prompts, std::vector<std::string>& notes) const;
 
  private:
-  void append(const std::string& text, const PromptPair& prompts, size_t chunks, EncodedPrompts& out) const;
+  // Appends to the states and the pooled texts of all prompts.
+  void append(const std::string& text, const PromptPair& prompts, size_t chunks, std::vector<float>& all_states,
+              std::vector<float>& all_pooled) const;
   size_t count_chunks(const PromptPair& prompts, std::vector<std::string>& notes) const;
+  // A line for each embedding that no text names.
+  void note_unused(std::span<const PromptTokens> texts, PromptSyntax syntax, std::vector<std::string>& notes) const;
 
   std::vector<std::unique_ptr<TextStates>> encoders_;
   std::vector<Embeddings> embeddings_;  // of each encoder

@@ -25,6 +25,7 @@ class TextStates {
              const std::shared_ptr<Device>& device, bool check_values, TextLayer layer = TextLayer::kLast);
   TextStates(const TextPart& part, const std::shared_ptr<Device>& device, bool check_values, TextLayer layer);
 
+  const std::shared_ptr<Device>& device() const { return device_; }
   int64_t width() const { return encoder_->config().shape.embedding; }
   int64_t pooled_width() const { return encoder_->config().projection; }  // 0: pooled states have no projection
   int64_t layers() const { return encoder_->config().shape.layers; }

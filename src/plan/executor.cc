@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/plan/planned_memory.h"
+
 namespace gabbro {
 
 Executor& Executor::of(Device& device) {
@@ -34,6 +36,10 @@ std::optional<std::vector<Tensor>> Executor::try_run_inline(Plan& plan, const Pl
 
 std::vector<Tensor> Executor::run_locked(Plan& plan, const PlanParameters& parameters, const std::atomic<bool>* cancel,
                                          std::vector<std::shared_ptr<void>>* reusable) {
+  if (planned_ != nullptr) {
+    planned_->add_plan(plan.arena_bytes());
+    return plan.planned_results(parameters, *planned_);
+  }
   const size_t bytes = std::max<size_t>(plan.arena_bytes(), 64);  // a value without elements has an address, too
   if (bytes > workspace_bytes_) {
     free_workspace();                               // first, so that both need not fit

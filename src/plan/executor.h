@@ -15,6 +15,8 @@
 
 namespace gabbro {
 
+class PlannedMemory;  // planned_memory.h
+
 class Executor final : public DeviceExecutor {
  public:
   // Made with its first use; the device owns it.
@@ -38,6 +40,10 @@ class Executor final : public DeviceExecutor {
   void set_run_interruptibly(RunInterruptibly function) { run_interruptibly_ = function; }
   RunInterruptibly run_interruptibly() const { return run_interruptibly_; }
 
+  // With `memory` plans do not run, and their results get addresses from it; null: they run. PlanningScope sets it.
+  void set_planned(PlannedMemory* memory) { planned_ = memory; }
+  bool is_planning() const { return planned_ != nullptr; }
+
   void forget_plans() override { plans_.clear(); }
   std::unique_lock<std::mutex> pause() override { return std::unique_lock(running_); }
   void free_workspace() override;
@@ -52,6 +58,7 @@ class Executor final : public DeviceExecutor {
   size_t workspace_bytes_ = 0;
   std::atomic<RunInterruptibly> run_interruptibly_ = nullptr;
   PlanCache plans_;
+  PlannedMemory* planned_ = nullptr;
 };
 
 }  // namespace gabbro

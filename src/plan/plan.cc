@@ -5,6 +5,7 @@
 
 #include "src/base/error.h"
 #include "src/base/pooled.h"
+#include "src/plan/planned_memory.h"
 #include "src/plan/planner.h"
 
 namespace gabbro {
@@ -102,7 +103,21 @@ std::vector<Tensor> Plan::run(const PlanParameters& parameters, std::byte* arena
   }
   for (size_t i = 0; i < launches_.size(); ++i) launches_[i].scratch = arena + steps_[i].scratch_offset;
   execute(*device, launches_, cancel);
+  return tensors_in(device, parameters, storages);
+}
 
+std::vector<Tensor> Plan::planned_results(const PlanParameters& parameters, PlannedMemory& memory) const {
+  std::vector<std::shared_ptr<void>> storages(results_.size());  // by Buffer::index
+  for (const Result& result : results_) {
+    if (result.buffer.kind != Buffer::Kind::kResult) continue;
+    std::shared_ptr<void>& storage = storages[static_cast<size_t>(result.buffer.index)];
+    if (storage == nullptr) storage = memory.allocate(result.bytes);
+  }
+  return tensors_in(device_.lock(), parameters, storages);
+}
+
+std::vector<Tensor> Plan::tensors_in(const std::shared_ptr<Device>& device, const PlanParameters& parameters,
+                                     std::span<const std::shared_ptr<void>> storages) const {
   std::vector<Tensor> tensors;
   tensors.reserve(results_.size());
   for (const Result& result : results_) {

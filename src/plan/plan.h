@@ -13,6 +13,8 @@
 
 namespace gabbro {
 
+class PlannedMemory;  // planned_memory.h
+
 // Memory of a value.
 struct Buffer {
   enum class Kind { kParameter, kArena, kResult };
@@ -61,6 +63,9 @@ class Plan {
   std::vector<Tensor> run(const PlanParameters& parameters, std::byte* arena, const std::atomic<bool>* cancel = nullptr,
                           std::vector<std::shared_ptr<void>>* reusable = nullptr);
 
+  // The results of a run that does not take place, with memory of `memory`.
+  std::vector<Tensor> planned_results(const PlanParameters& parameters, PlannedMemory& memory) const;
+
   // Whether it takes a few microseconds of a device that works in host memory.
   bool is_small() const { return small_; }
 
@@ -88,6 +93,8 @@ class Plan {
   };
 
   void build_launches();
+  std::vector<Tensor> tensors_in(const std::shared_ptr<Device>& device, const PlanParameters& parameters,
+                                 std::span<const std::shared_ptr<void>> storages) const;
 
   std::weak_ptr<Device> device_;
   Program program_;

@@ -180,7 +180,8 @@ class Refused(TestCase):
         for settings, word in (("Steps: x", "Steps"), ("Size: 0x16", "Size"), ("Size: big", "Size"), ("Seed: 1.5", "Seed"),
                                ("Sampler: Restart", "Restart"), ("Schedule type: Turbo", "Turbo"), ("CFG scale: high", "CFG scale"),
                                ("CFG scale: nan", "guidance"), ("Clip skip: many", "Clip skip"), ("ENSD: 31337", "ENSD"),
-                               ("Batch size: 2, Batch pos: 5", "batch"), ("Batch size: 99999, Batch pos: 0", "--batch"), ("Hires upscale: x", "Hires upscale"),
+                               ("Version: gabbro 0, Like: diffusers, Batch size: 2, Batch pos: 5", "batch"),
+                               ("Version: gabbro 0, Like: diffusers, Batch size: 99999, Batch pos: 0", "--batch"), ("Hires upscale: x", "Hires upscale"),
                                ("Denoising strength: 0.5", "--init"), ("Refiner: xl", "Refiner")):
             lines = {"Steps": "2", "Sampler": "Euler", "Size": "16x16", "Seed": "1"}
             lines.update(setting.split(": ") for setting in settings.split(", "))

@@ -60,7 +60,9 @@ def single_file(name):
     return tensors, {"gabbro.pipeline": json.dumps(stored)}
 
 
-class SingleFiles(TestCase):
+class SingleFileFolder(TestCase):
+    """A folder of written models, and pictures of them."""
+
     def write(self, name, file="model.safetensors", change=None, stores=True):
         tensors, metadata = single_file(name)
         if change:
@@ -78,6 +80,8 @@ class SingleFiles(TestCase):
         self.succeeds("image", model, "a red heart", "-o", out, *SMALL, "--no-metadata", *arguments)
         return out.read_bytes()
 
+
+class SingleFiles(SingleFileFolder):
     def test_the_same_picture_as_the_folder(self):
         for name in ("sd15", "sd21", "sdxl"):
             with self.subTest(name=name):

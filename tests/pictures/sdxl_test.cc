@@ -44,10 +44,10 @@ TEST(TextStates, equal_those_of_both_encoders_of_sdxl) {
   std::vector<std::string> notes;
   PromptPair pair{.prompt = kXlPrompt, .guides = false};
   const EncodedPrompts alone = encoder.encode(pair, notes);
-  EXPECT_LE(relative_error(alone.states, expected.values("text.states")), kXlExact);
+  EXPECT_LE(relative_error(*alone.states, expected.values("text.states")), kXlExact);
   EXPECT_LE(relative_error(alone.pooled, expected.values("text.pooled")), kXlExact);
   pair.skipped = 1;
-  EXPECT_LE(relative_error(encoder.encode(pair, notes).states, expected.values("text.skipped")), kXlExact);
+  EXPECT_LE(relative_error(*encoder.encode(pair, notes).states, expected.values("text.skipped")), kXlExact);
   pair.skipped = 2;
   EXPECT_THROW(encoder.encode(pair, notes), Error);
 }
@@ -57,10 +57,10 @@ TEST(PromptEncoder, takes_zeros_for_an_empty_negative_prompt) {
   std::vector<std::string> notes;
   PromptPair pair{.prompt = kXlPrompt};
   const EncodedPrompts zeros = encoder.encode(pair, notes);
-  ASSERT_EQ(zeros.states.size(), 2u * 77 * 20);
+  ASSERT_EQ(zeros.states->size(), 2u * 77 * 20);
   ASSERT_EQ(zeros.pooled.size(), 20u);
   const auto is_zero = [](float value) { return value == 0; };
-  EXPECT_TRUE(std::all_of(zeros.states.begin(), zeros.states.begin() + 77 * 20, is_zero));
+  EXPECT_TRUE(std::all_of(zeros.states->begin(), zeros.states->begin() + 77 * 20, is_zero));
   EXPECT_TRUE(std::all_of(zeros.pooled.begin(), zeros.pooled.begin() + 10, is_zero));
   pair.syntax = PromptSyntax::kComfyUi;
   const EncodedPrompts encoded = encoder.encode(pair, notes);

@@ -17,6 +17,7 @@ std::unique_ptr<Kernel> make_conv_depthwise(const abi::KernelRequest& request, c
 std::unique_ptr<Kernel> make_conv_transpose_channels(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv_transpose(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_conv_weight_gradient(const abi::KernelRequest& request, const MakeContext& context);
+std::unique_ptr<Kernel> make_dense_attention(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_matmul_dot(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_flip(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_recurrent(const abi::KernelRequest& request, const MakeContext& context);

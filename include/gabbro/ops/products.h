@@ -34,11 +34,12 @@ struct DotProductAttention {
   Tensor mask{};        // broadcasts to [..., L, S]: bool, true where a query may look, or added to the scores
   bool causal = false;  // query l sees keys 0 .. l
   std::optional<double> scale{};  // none: 1 / sqrt(D)
+  bool whole = false;             // f32 is one op too, as f16 and bf16 are: where no gradient is wanted
 };
 // softmax(q·kᵀ · scale + mask)·v (Vaswani et al. 2017), as torch.nn.functional's scaled_dot_product_attention: q [...,
 // H, L, D], k [..., G, S, D], v [..., G, S, E] -> [..., H, L, E]; H is a multiple of G, and head h reads head h /
-// (H/G). A query that sees nothing gives zeros. With f16 and bf16 the scores are not stored if the device has a
-// kernel for it.
+// (H/G). A query that sees nothing gives zeros. With f16 and bf16, and with `whole`, the scores are not stored if the
+// device has a kernel for it.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const DotProductAttention& options = {});
 

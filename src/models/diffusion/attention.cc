@@ -70,7 +70,7 @@ Tensor Attention::heads(const Tensor& x) const {
 }
 
 Tensor Attention::attend(const Tensor& q, const Tensor& k, const Tensor& v) const {
-  const Tensor mixed = scaled_dot_product_attention(heads(q), heads(k), heads(v), {});  // [B, H, L, D]
+  const Tensor mixed = scaled_dot_product_attention(heads(q), heads(k), heads(v), {.whole = true});  // [B, H, L, D]
   return (*to_out)[0](reshape(permute(mixed, {0, 2, 1, 3}), q.shape()));
 }
 
@@ -114,8 +114,8 @@ Tensor PixelAttention::add(const Tensor& x, const Tensor& mixed) const {
 
 Tensor PixelAttention::operator()(const Tensor& x) const {
   const Heads all = heads(x);
-  return add(
-      x, has_channels_last(x) ? attend_wide(all.q, all.k, all.v) : scaled_dot_product_attention(all.q, all.k, all.v));
+  return add(x, has_channels_last(x) ? attend_wide(all.q, all.k, all.v)
+                                     : scaled_dot_product_attention(all.q, all.k, all.v, {.whole = true}));
 }
 
 }  // namespace gabbro::diffusion

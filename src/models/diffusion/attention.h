@@ -26,6 +26,7 @@ class Attention : public nn::Module {
   Tensor operator()(const Tensor& x, TensorQueue& text) const;
   // Appends the keys and values of a text [B, S, ...], which depend on no x.
   void append_text(const Tensor& context, std::vector<Tensor>& text) const;
+  const Tensor& joint_weight() const { return joint_.weight(); }
 
   std::shared_ptr<AdaptableLinear> to_q, to_k, to_v;
   std::shared_ptr<ModuleList<nn::Linear>> to_out;

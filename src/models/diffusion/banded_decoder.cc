@@ -117,7 +117,7 @@ class BandedDecoder {
     std::vector<Tensor> mixed;
     for (int64_t first = 0; first < pixels; first += step) {
       const Tensor q = slice(heads.q, 2, first, std::min(step, pixels - first));
-      mixed.push_back(scaled_dot_product_attention(q, heads.k, heads.v));
+      mixed.push_back(scaled_dot_product_attention(q, heads.k, heads.v, {.whole = true}));
       eval(std::span(&mixed.back(), 1), options_.cancel);
     }
     return block.add(x, concat(mixed, 2));

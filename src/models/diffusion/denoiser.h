@@ -1,6 +1,7 @@
 // The network that predicts noise: one interface for U-Nets and diffusion transformers.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -21,12 +22,13 @@ struct DenoiserFacts {
 };
 
 struct DenoiserInput {
-  Tensor latent;               // f32 [B, C, H, W]
-  Tensor time;                 // f32 [B, time_features]
-  Tensor context;              // f32 [B, S, context_width]; undefined where `text` is given
-  Tensor guidance;             // f32 [B, guidance_features]; undefined where the model takes none
-  Tensor added{};              // f32 [B, added_features]; likewise
-  std::vector<Tensor> text{};  // of prepare_text(); empty: it is computed
+  Tensor latent;                              // f32 [B, C, H, W]
+  Tensor time;                                // f32 [B, time_features]
+  Tensor context;                             // f32 [B, S, context_width]; undefined where `text` is given
+  Tensor guidance;                            // f32 [B, guidance_features]; undefined where the model takes none
+  Tensor added{};                             // f32 [B, added_features]; likewise
+  std::vector<Tensor> text{};                 // of prepare_text(); empty: it is computed
+  const std::atomic<bool>* cancel = nullptr;  // of models that compute in parts
 };
 
 class Denoiser {
@@ -37,6 +39,9 @@ class Denoiser {
   virtual std::vector<float> time_features(double timestep) const = 0;
   // The added features: a pooled text, then the features of each number.
   virtual std::vector<float> added_features(std::span<const float> pooled, std::span<const int64_t> ids) const = 0;
+  // Whether prepare_text() and forward() compute as they go, because weights take turns on the device: then they cannot
+  // be compiled.
+  virtual bool computes_in_parts() const { return false; }
   // All that depends on the text alone, for the steps of a picture: context f32 [B, S, context_width]. It depends on
   // the adapters too.
   virtual std::vector<Tensor> prepare_text(const Tensor& context) = 0;

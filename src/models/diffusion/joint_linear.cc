@@ -6,6 +6,7 @@
 #include "gabbro/graph/eval.h"
 #include "gabbro/ops/products.h"
 #include "gabbro/ops/shapes.h"
+#include "src/backend/device.h"
 #include "src/models/diffusion/image_layout.h"
 #include "src/ops/ops.h"
 
@@ -25,12 +26,32 @@ bool can_join(const Layers& layers) {
          });
 }
 
+// Consecutive matrices of one memory block as one matrix in place; undefined: they are stored otherwise.
+Tensor joined_in_place(std::span<const Tensor> all) {
+  const std::shared_ptr<void>& block = all.front().state().storage;
+  int64_t rows = 0;
+  for (const Tensor& one : all) {
+    const TensorState& state = one.state();
+    if (!one.has_value() || state.spec.shape.rank() != 2 || !state.layout.is_contiguous() || state.layout.offset != 0)
+      return {};
+    const size_t before = dtype_bytes(state.spec.dtype, static_cast<size_t>(rows * state.spec.shape[1]));
+    const bool same_block = !block.owner_before(state.storage) && !state.storage.owner_before(block);
+    if (!same_block || state.storage.get() != static_cast<const std::byte*>(block.get()) + before) return {};
+    rows += state.spec.shape[0];
+  }
+  const Tensor& first = all.front();
+  return first.device()->tensor_in(block, first.dtype(), Shape{rows, first.shape()[1]});
+}
+
 // A member of all layers in sequence; the layers get views of it.
 Tensor join(const Layers& layers, Tensor AdaptableLinear::*member) {
   std::vector<Tensor> all;
   for (const auto& layer : layers) all.push_back((*layer).*member);
-  Tensor joint = concat(all, 0);
-  eval(std::span(&joint, 1));
+  Tensor joint = joined_in_place(all);
+  if (!joint.defined()) {
+    joint = concat(all, 0);
+    eval(std::span(&joint, 1));
+  }
   int64_t first = 0;
   for (const auto& layer : layers) {
     const int64_t rows = ((*layer).*member).shape()[0];

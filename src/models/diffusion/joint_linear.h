@@ -22,6 +22,7 @@ class JointLinear {
   std::vector<Tensor> products(const Tensor& x) const;
   size_t product_count() const;
   std::vector<Tensor> parts(std::span<const Tensor> products) const;
+  const Tensor& weight() const { return weight_; }  // of all layers; undefined: each has its own
 
  private:
   bool is_adapted() const;

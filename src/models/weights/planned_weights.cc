@@ -5,31 +5,40 @@
 #include "src/backend/device.h"
 #include "src/base/error.h"
 #include "src/base/quote.h"
+#include "src/models/weights/load_formats.h"
 
 namespace gabbro::llm {
 
 PlannedWeights::PlannedWeights(const Checkpoint& checkpoint, std::span<const WeightName> names,
-                               std::shared_ptr<Device> device)
+                               std::shared_ptr<Device> device, PlannedMemory& memory, bool separate)
     : WeightSource(&memory_),
       stored_(checkpoint, names, false, {}),
-      memory_(std::move(device), 0, true),
-      placeholder_(std::make_shared<std::vector<std::byte>>(4096)) {}
+      memory_(device, 0, true),
+      planned_(memory),
+      block_bytes_(separate ? 0 : bytes_of_matrices(checkpoint, names, {}, *device, nullptr)),
+      block_(memory.allocate(block_bytes_)) {}
 
 void PlannedWeights::require(const std::string& name) const {
   if (!has(name)) throw bad_input("{}: tensor {} is missing", stored_.checkpoint().path(), quote(name));
 }
 
+std::shared_ptr<void> PlannedWeights::take(size_t bytes) {
+  const size_t size = MemoryBlock::rounded(bytes);
+  if (size > block_bytes_ - block_used_) return planned_.allocate(bytes);
+  std::shared_ptr<void> piece(block_, static_cast<std::byte*>(block_.get()) + block_used_);
+  block_used_ += size;
+  return piece;
+}
+
 Tensor PlannedWeights::planned(DType dtype, const std::vector<int64_t>& shape, bool is_matrix) {
-  const std::shared_ptr<Device>& device = memory_.device();
-  Tensor tensor = device->tensor_in(placeholder_, dtype, Shape(shape));
-  size_t bytes = dtype_bytes(dtype, static_cast<size_t>(tensor.shape().elements()));
-  if (is_matrix) {
-    const Device::State& state = device->state();
-    const size_t packed = state.backend->packed_bytes(state.device, dtype, shape[0], shape[1]);
-    tensor.state().spec.packed = packed > 0;
-    if (packed > 0) bytes = packed;
-  }
-  bytes_ += MemoryBlock::rounded(bytes);
+  Device& device = *memory_.device();
+  const Shape lengths(shape);
+  const size_t plain = dtype_bytes(dtype, static_cast<size_t>(lengths.elements()));
+  if (!is_matrix) return device.tensor_in(planned_.allocate(plain), dtype, lengths);
+  const size_t copied = device.matrix_bytes(dtype, shape[0], shape[1]);  // 0: it stays in the mapped file
+  Tensor tensor = device.tensor_in(copied > 0 ? take(copied) : planned_.allocate(plain), dtype, lengths);
+  const Device::State& state = device.state();
+  tensor.state().spec.packed = state.backend->packed_bytes(state.device, dtype, shape[0], shape[1]) > 0;
   return tensor;
 }
 
@@ -45,9 +54,7 @@ std::shared_ptr<nn::Linear> PlannedWeights::projection(const std::string& name, 
 std::vector<float> PlannedWeights::values(const std::string& name, const std::vector<int64_t>& shape,
                                           const TransformersLayout& /*theirs*/) {
   require(name);
-  std::vector<float> zeros(static_cast<size_t>(Shape(shape).elements()));
-  bytes_ += MemoryBlock::rounded(zeros.size() * sizeof(float));
-  return zeros;
+  return std::vector<float>(static_cast<size_t>(Shape(shape).elements()));
 }
 
 Tensor PlannedWeights::tensor(const std::string& name, const std::vector<int64_t>& shape,

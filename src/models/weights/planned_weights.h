@@ -8,17 +8,18 @@
 #include "src/models/weights/stored_weights.h"
 #include "src/models/weights/weight_memory.h"
 #include "src/models/weights/weight_source.h"
+#include "src/plan/planned_memory.h"
 
 namespace gabbro::llm {
 
-// Its tensors have the shapes, formats and packing that CheckpointWeights gives them, and no memory: graphs of
-// them can be planned, and must not be run. Biases and constants are zeros on the device.
+// Its tensors have the shapes, formats and packing that CheckpointWeights gives them, and addresses of `memory`: graphs
+// of them can be planned (PlanningScope), and must not be run. All matrices share a block, as CheckpointWeights has it;
+// those that would stay in the mapped file count too. `separate`: each matrix has its own memory, as with
+// WeightOptions::resident_bytes of 0.
 class PlannedWeights : public WeightSource {
  public:
-  PlannedWeights(const Checkpoint& checkpoint, std::span<const WeightName> names, std::shared_ptr<Device> device);
-
-  // Memory of the weights that were asked for, also of matrices that stay in the mapped file.
-  uint64_t bytes() const { return bytes_; }
+  PlannedWeights(const Checkpoint& checkpoint, std::span<const WeightName> names, std::shared_ptr<Device> device,
+                 PlannedMemory& memory, bool separate = false);
 
   bool has(const std::string& name) const override { return stored_.has(name); }
   Tensor matrix(const std::string& name, const MatrixSize& size, const TransformersLayout& theirs = {}) override;
@@ -34,12 +35,14 @@ class PlannedWeights : public WeightSource {
 
  private:
   void require(const std::string& name) const;
+  std::shared_ptr<void> take(size_t bytes);  // of the block of all matrices
   Tensor planned(DType dtype, const std::vector<int64_t>& shape, bool is_matrix);
 
   StoredWeights stored_;
   WeightMemory memory_;
-  std::shared_ptr<void> placeholder_;
-  uint64_t bytes_ = 0;
+  PlannedMemory& planned_;
+  size_t block_bytes_, block_used_ = 0;
+  std::shared_ptr<void> block_;
 };
 
 }  // namespace gabbro::llm

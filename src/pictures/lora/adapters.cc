@@ -48,8 +48,8 @@ void Adapters::find_layers(nn::Module& module, const std::string& path) {
     find_layers(*child.module, path.empty() ? child.name : path + "." + child.name);
 }
 
-Tensor Adapters::upload(const std::vector<float>& values, const std::vector<int64_t>& shape) const {
-  return model_.device->upload(DType::f32, Shape(shape), values.data());
+Tensor Adapters::upload(Device& device, const std::vector<float>& values, const std::vector<int64_t>& shape) {
+  return device.upload(DType::f32, Shape(shape), values.data());
 }
 
 void Adapters::add_to_unet(size_t adapter, const std::string& file, const LoraParts& parts, const Layer& layer) {
@@ -73,31 +73,32 @@ void Adapters::add_to_unet(size_t adapter, const std::string& file, const LoraPa
     std::vector<int64_t> down = facts.shape, up{facts.shape[0], delta.rank};
     down[0] = delta.rank;
     up.insert(up.end(), facts.shape.size() - 2, 1);
-    added.down = upload(delta.down, down);
-    added.up = upload(delta.up, up);
+    added.down = upload(*model_.device, delta.down, down);
+    added.up = upload(*model_.device, delta.up, up);
   }
-  if (!delta.weight.empty()) added.weight = upload(delta.weight, facts.shape);
-  if (!delta.bias.empty()) added.bias = upload(delta.bias, {facts.shape[0]});
+  if (!delta.weight.empty()) added.weight = upload(*model_.device, delta.weight, facts.shape);
+  if (!delta.bias.empty()) added.bias = upload(*model_.device, delta.bias, {facts.shape[0]});
   dynamic_cast<diffusion::Adaptable&>(*layer.module).add(adapter, strengths_, std::move(added));
 }
 
 void Adapters::add_to_text(size_t adapter, const std::string& file, const LoraParts& parts, const AdaptedText& text,
                            const std::string& path) {
+  Device& device = *text.states->device();
   nn::Linear& linear = *text.states->find_linear(path);
   const int64_t rows = linear.out_features(), columns = linear.in_features();
   const LoraLayer facts{.shape = {rows, columns}, .weight = [&] { return text.weight(text_tensor(path) + ".weight"); }};
   const LoraDelta delta = make_delta(file, parts, facts);
   TextTerm term{.adapter = adapter, .layer = &linear};
   if (delta.rank > 0) {
-    term.a = upload(delta.down, {delta.rank, columns});
-    term.b = upload(delta.up, {rows, delta.rank});
+    term.a = upload(device, delta.down, {delta.rank, columns});
+    term.b = upload(device, delta.up, {rows, delta.rank});
     text_terms_.push_back(term);
   }
   if (delta.weight.empty()) return;
   std::vector<float> identity(static_cast<size_t>(rows * rows));
   for (int64_t i = 0; i < rows; ++i) identity[static_cast<size_t>(i * rows + i)] = 1;
-  term.a = upload(delta.weight, {rows, columns});
-  term.b = upload(identity, {rows, rows});
+  term.a = upload(device, delta.weight, {rows, columns});
+  term.b = upload(device, identity, {rows, rows});
   text_terms_.push_back(term);
 }
 
@@ -148,7 +149,7 @@ void Adapters::set_text_terms(std::span<const double> strengths) {
     const auto strength = static_cast<float>(strengths[term.adapter]);
     if (strength == 0) continue;
     // Scaled here, so that the encoder's plan does not depend on the strength.
-    Tensor scaled = term.b * upload({strength}, {1});
+    Tensor scaled = term.b * upload(*term.b.device(), {strength}, {1});
     eval(std::span(&scaled, 1));
     term.layer->adapters.push_back({.a = term.a, .b = scaled, .scale = kOne});
   }
@@ -173,7 +174,7 @@ void Adapters::use(std::span<const LoraStrength> loras) {
     strengths_->active[i] = values[i] != 0;
   }
   const bool any = std::ranges::any_of(values, [](float value) { return value != 0; });
-  strengths_->values = any ? upload(values, {std::ssize(values)}) : Tensor();
+  strengths_->values = any ? upload(*model_.device, values, {std::ssize(values)}) : Tensor();
   set_text_terms(strengths);
 }
 

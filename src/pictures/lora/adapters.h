@@ -65,7 +65,7 @@ class Adapters {
                    const std::string& path);
   // The text encoder of a layer's name "text<i>_<path>", and the path; null: the name is another.
   std::pair<const AdaptedText*, std::string> text_of(const std::string& layer) const;
-  Tensor upload(const std::vector<float>& values, const std::vector<int64_t>& shape) const;
+  static Tensor upload(Device& device, const std::vector<float>& values, const std::vector<int64_t>& shape);
   void set_text_terms(std::span<const double> strengths);
 
   AdaptedModel model_;

@@ -1,7 +1,11 @@
 #include "src/pictures/prompts/prompt_tokens.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
+
+#include "src/base/quote.h"
 
 namespace gabbro::pictures {
 namespace {
@@ -198,7 +202,9 @@ void cut_to_chunk(std::vector<Group> groups, const PromptTokenizer& with, Prompt
 
 }  // namespace
 
-PromptTokens tokenize_prompt(const std::string& prompt, PromptSyntax syntax, const PromptTokenizer& with) {
+PromptTokens tokenize_prompt(const std::string& whole, PromptSyntax syntax, const PromptTokenizer& with) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  const std::string prompt = whole.starts_with(kByteOrderMark) ? whole.substr(kByteOrderMark.size()) : whole;
   PromptTokens result;
   std::vector<Group> groups;
   CommaChunks chunks(with, result);
@@ -212,6 +218,10 @@ PromptTokens tokenize_prompt(const std::string& prompt, PromptSyntax syntax, con
       groups.insert(groups.end(), of_part.begin(), of_part.end());
     }
   }
+  for (const std::string& words : special_words(prompt, syntax))
+    result.notes.push_back(fmt::format("A1111 takes {} for more than text, which is not done here", quote(words)));
+  if (syntax != PromptSyntax::kA1111 && prompt.find("<lora:") != prompt.npos)
+    result.notes.emplace_back("<lora:...> is text in these prompts; --lora adds adapters");
   if (syntax == PromptSyntax::kA1111) chunks.finish();
   if (syntax == PromptSyntax::kComfyUi) chunk_words(groups, with, result);
   if (syntax == PromptSyntax::kPlain) cut_to_chunk(std::move(groups), with, result);

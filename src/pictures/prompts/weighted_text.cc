@@ -163,7 +163,34 @@ void parse_comfy(std::string_view text, float weight, int depth, std::vector<Wei
   flush();
 }
 
+// "one|other", "from:to:0.5", "to:12", between brackets that have no others inside.
+bool changes_with_steps(std::string_view inside) {
+  if (inside.find('|') != inside.npos) return true;
+  const size_t colon = inside.rfind(':');
+  return colon != inside.npos && parse_weight(inside.substr(colon + 1)).has_value();
+}
+
 }  // namespace
+
+std::vector<std::string> special_words(std::string_view prompt, PromptSyntax syntax) {
+  std::vector<std::string> found;
+  if (syntax != PromptSyntax::kA1111) return found;
+  size_t open = prompt.npos;
+  for (size_t i = 0; i < prompt.size(); ++i) {
+    if (prompt[i] == '\\') {
+      ++i;
+    } else if (prompt[i] == '[') {
+      open = i;
+    } else if (prompt[i] == ']' && open != prompt.npos) {
+      const std::string_view inside = prompt.substr(open + 1, i - open - 1);
+      if (changes_with_steps(inside)) found.push_back("[" + std::string(inside) + "]");
+      open = prompt.npos;
+    }
+  }
+  constexpr std::string_view kAnd = " AND ";
+  if (prompt.find(kAnd) != prompt.npos) found.emplace_back("AND");
+  return found;
+}
 
 std::vector<WeightedText> parse_prompt(std::string_view prompt, PromptSyntax syntax) {
   if (syntax == PromptSyntax::kA1111) return A1111Parser().parse(prompt);

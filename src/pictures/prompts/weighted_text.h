@@ -23,4 +23,8 @@ struct WeightedText {
 // a bracket without its other half is text. No parts: an empty prompt.
 std::vector<WeightedText> parse_prompt(std::string_view prompt, PromptSyntax syntax);
 
+// Words of a prompt that the program of `syntax` takes for more than text, and parse_prompt() does not: A1111's changes
+// during the steps, "[from:to:0.5]" and "[one|other]", and its compositions, " AND ".
+std::vector<std::string> special_words(std::string_view prompt, PromptSyntax syntax);
+
 }  // namespace gabbro::pictures

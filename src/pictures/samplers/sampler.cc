@@ -29,18 +29,18 @@ std::span<const Sampler> samplers() {
   using enum TimestepStyle;
   static constexpr Sampler kSamplers[] = {
       {"euler", "Euler", kContinuous, 1, sample_euler},
-      {"euler_a", "Euler a", kContinuous, 1, sample_euler_ancestral},
+      {"euler_a", "Euler a", kContinuous, 1, sample_euler_ancestral, true},
       {"heun", "Heun", kContinuous, 2, sample_heun},
       {"dpmpp_2m", "DPM++ 2M", kMultistep, 1, sample_dpmpp_2m},
-      {"dpmpp_2m_sde", "DPM++ 2M SDE", kMultistep, 1, sample_dpmpp_2m_sde},
-      {"dpmpp_sde", "DPM++ SDE", kContinuous, 2, sample_dpmpp_sde},
+      {"dpmpp_2m_sde", "DPM++ 2M SDE", kMultistep, 1, sample_dpmpp_2m_sde, true},
+      {"dpmpp_sde", "DPM++ SDE", kContinuous, 2, sample_dpmpp_sde, true},
       {"unipc", "UniPC", kMultistep, 1, sample_unipc},
-      {"ddim", "DDIM", kDiscrete, 1, sample_ddim},
+      {"ddim", "DDIM", kDiscrete, 1, sample_ddim, true},
       {"pndm", "PLMS", kDiscrete, 1, sample_pndm},
       {"lcm", "LCM", kConsistency, 1, sample_lcm},
       {"lms", "LMS", kContinuous, 1, sample_lms},
       {"ddpm", "DDPM", kDiscrete, 1, sample_ddpm},
-      {"tcd", "TCD", kConsistency, 1, sample_tcd},
+      {"tcd", "TCD", kConsistency, 1, sample_tcd, true},
   };
   return kSamplers;
 }

@@ -77,6 +77,7 @@ struct Sampler {
   TimestepStyle style;
   int evaluations;  // of the model in a step
   Latent (*run)(Latent x, const SamplerRun& run);
+  bool takes_eta = false;  // SamplerOptions::eta
 };
 std::span<const Sampler> samplers();
 // Finds a sampler by either name, in any case, with '-' for '_'. Throws bad_input that lists them.

@@ -168,6 +168,10 @@ Signature recognize_single_file(const Checkpoint& checkpoint, const std::string&
     s.autoencoder = autoencoders.front();
     s.reasons.push_back(fmt::format("{}{}: an autoencoder", *s.autoencoder, kDecoder));
   }
+  constexpr std::string_view kAveraged = "model_ema.";
+  if (std::ranges::any_of(checkpoint.tensors(),
+                          [&](const CheckpointTensor& t) { return t.name.starts_with(kAveraged); }))
+    s.reasons.push_back(fmt::format("{}*: averaged weights, which are not used", kAveraged));
   s.text_encoders = find_text_encoders(checkpoint);
   for (const TextSignature& text : s.text_encoders) {
     s.reasons.push_back(fmt::format("{}*: a text encoder of {} channels in the layout of {}", text.prefix, text.width,

@@ -10,6 +10,7 @@
 #include "src/base/quote.h"
 #include "src/formats/hugging_face/safetensors.h"
 #include "src/pictures/pipeline_folder.h"
+#include "src/pictures/single_file/fp8_weights.h"
 #include "src/pictures/single_file/other_models.h"
 #include "src/pictures/single_file/part_configs.h"
 #include "src/pictures/single_file/part_tensors.h"
@@ -42,7 +43,7 @@ void refuse_pickle(const std::string& path) {
 Checkpoint open_checkpoint(const std::string& path) {
   if (!is_present(path)) throw bad_input("{}: no such file", path);
   refuse_pickle(path);
-  return Checkpoint::open(path);
+  return with_plain_weights(Checkpoint::open(path));
 }
 
 // A field of the file's metadata; "": it has none.
