@@ -1,7 +1,8 @@
 #include "apps/cli/conversation.h"
 
 #include <algorithm>
-#include <optional>
+#include <iterator>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/text/chat/harmony.h"
@@ -72,11 +73,16 @@ std::vector<int32_t> Conversation::fitting_prompt() {
 
 void Conversation::set_tools(const RunTools& tools) {
   const text::ChatTemplate* const used = encoder_.tool_template();
-  if (used != nullptr) call_format_ = text::tool_call_format(used->source());
-  if (call_format_ == text::ToolCallFormat::kNone)
-    throw bad_input("--tools: the model's chat template has no form of calls that is known");
+  if (used == nullptr) throw bad_input("--tools needs a chat template, which the model lacks");
+  call_format_ = text::tool_call_format(used->source());
+  if (call_format_ == text::ToolCallFormat::kNone) {
+    call_format_ = text::ToolCallFormat::kGeneric;
+    encoder_.describe_tools();
+  }
   tools_ = &tools;
+  thought_form_ = text::thought_form(used->source());
   options_.generate.shown_controls = text::tool_call_controls(call_format_);
+  std::ranges::move(text::thought_controls(thought_form_), std::back_inserter(options_.generate.shown_controls));
 }
 
 GenerateResult Conversation::say(const std::string& text, const std::function<void(std::string_view)>& on_text,
@@ -98,6 +104,7 @@ GenerateResult Conversation::answer(const nlohmann::ordered_json& messages,
   try {
     GenerateResult result = generate_text(on_text, cancel);
     nlohmann::ordered_json message = {{"role", "assistant"}, {"content", result.text}};
+    if (!thought_.empty()) message["reasoning_content"] = thought_;
     for (const ModelCall& call : calls_) {
       auto arguments = nlohmann::ordered_json::parse(call.arguments, nullptr, false);
       if (!arguments.is_object()) arguments = {{"arguments", call.arguments}};
@@ -117,46 +124,41 @@ GenerateResult Conversation::answer(const nlohmann::ordered_json& messages,
 GenerateResult Conversation::generate_text(const std::function<void(std::string_view)>& on_text,
                                            const std::atomic<bool>* cancel) {
   calls_.clear();
+  thought_.clear();
   const GenerationRequest request{fitting_prompt(), options_.generate};
   if (!uses_template()) return generate(*model_, request, on_text, cancel);
+  if (tools_ != nullptr) return generate_with_tools(request, on_text, cancel);
   text::HarmonyChannels channels;
   const auto show = [&](const std::string& shown) {
     if (on_text && !shown.empty()) on_text(shown);
   };
-  const auto show_piece = [&](std::string_view piece) { show(channels.feed(piece)); };
-  std::optional<text::ToolCallParser> parser;
-  if (tools_ != nullptr) parser.emplace(call_format_, tools_->known());
   GenerateResult result = generate(
-      *model_, request,
-      [&](std::string_view piece) { parser ? take_pieces(parser->feed(piece), show_piece) : show_piece(piece); },
-      cancel);
-  if (parser) take_pieces(parser->finish(), show_piece);
+      *model_, request, [&](std::string_view piece) { show(channels.feed(piece)); }, cancel);
   show(channels.finish());
   result.text = channels.answer();
-  std::erase_if(calls_, [](const ModelCall& call) { return call.id.empty(); });  // cut by the end of the answer
-  if (result.stop_reason == StopReason::kCanceled) calls_.clear();
   return result;
 }
 
-void Conversation::take_pieces(const std::vector<text::ToolCallPiece>& pieces,
-                               const std::function<void(std::string_view)>& on_text) {
-  using Kind = text::ToolCallPiece::Kind;
-  for (const text::ToolCallPiece& piece : pieces) {
-    switch (piece.kind) {
-      case Kind::kText:
-        on_text(piece.text);
-        break;
-      case Kind::kCall:
-        calls_.push_back({.id = "", .name = piece.text, .arguments = ""});
-        break;
-      case Kind::kArguments:
-        calls_.back().arguments += piece.text;
-        break;
-      case Kind::kEnd:  // templates of Mistral take ids of nine letters and digits only
-        calls_.back().id = fmt::format("call{:05}", ++call_count_ % 100'000);
-        break;
-    }
+GenerateResult Conversation::generate_with_tools(const GenerationRequest& request,
+                                                 const std::function<void(std::string_view)>& on_text,
+                                                 const std::atomic<bool>* cancel) {
+  using Mode = text::ThoughtSplitter::Mode;
+  ToolAnswer answer({.mode = encoder_.opens_thoughts() ? Mode::kOpen : Mode::kDetect, .form = thought_form_},
+                    call_format_, tools_->known());
+  const auto show = [&](const std::string& shown) {
+    if (on_text && !shown.empty()) on_text(shown);
+  };
+  GenerateResult result = generate(
+      *model_, request, [&](std::string_view piece) { show(answer.feed(piece)); }, cancel);
+  show(answer.finish());
+  result.text = answer.text();
+  thought_ = answer.thought();
+  if (result.stop_reason == StopReason::kCanceled) return result;
+  for (ModelCall call : answer.calls()) {
+    call.id = fmt::format("call{:05}", ++call_count_ % 100'000);  // Mistral's templates take nine letters and digits
+    calls_.push_back(std::move(call));
   }
+  return result;
 }
 
 std::string describe_cut(const GenerateResult& result, const GenerateOptions& options, const ModelFacts& facts) {

@@ -9,15 +9,11 @@
 
 #include "apps/cli/prompt_encoder.h"
 #include "apps/cli/run_tools.h"
+#include "apps/cli/tool_answer.h"
 #include "gabbro/engine/generate.h"
 #include "src/engine/model_service.h"
 
 namespace gabbro::cli {
-
-// A call of a tool that an answer has.
-struct ModelCall {
-  std::string id, name, arguments;  // the arguments as the model wrote them, in JSON
-};
 
 class Conversation {
  public:
@@ -36,8 +32,8 @@ class Conversation {
   GenerateResult go_on(const nlohmann::ordered_json& results, const std::function<void(std::string_view)>& on_text,
                        const std::atomic<bool>* cancel);
 
-  // The model may call these tools. The text of an answer has no calls then. Throws bad_input for a model whose
-  // template teaches no form of calls that is known.
+  // The model may call these tools. The text of an answer has no calls then; thoughts are apart in the conversation,
+  // and are shown between their tags. Throws bad_input for a model without a chat template.
   void set_tools(const RunTools& tools);
   const std::vector<ModelCall>& calls() const { return calls_; }  // of the last answer
 
@@ -58,8 +54,9 @@ class Conversation {
   GenerateResult answer(const nlohmann::ordered_json& messages, const std::function<void(std::string_view)>& on_text,
                         const std::atomic<bool>* cancel);
   GenerateResult generate_text(const std::function<void(std::string_view)>& on_text, const std::atomic<bool>* cancel);
-  void take_pieces(const std::vector<text::ToolCallPiece>& pieces,
-                   const std::function<void(std::string_view)>& on_text);
+  GenerateResult generate_with_tools(const GenerationRequest& request,
+                                     const std::function<void(std::string_view)>& on_text,
+                                     const std::atomic<bool>* cancel);
 
   std::shared_ptr<ModelService> model_;
   GenerationOptions options_;
@@ -67,7 +64,9 @@ class Conversation {
   PromptEncoder encoder_;
   nlohmann::ordered_json messages_;
   text::ToolCallFormat call_format_ = text::ToolCallFormat::kNone;
-  const RunTools* tools_ = nullptr;  // null: none
+  text::ThoughtForm thought_form_{};  // with tools
+  std::string thought_;               // of the last answer with tools
+  const RunTools* tools_ = nullptr;   // null: none
   std::vector<ModelCall> calls_;
   size_t call_count_ = 0;  // of all answers
   size_t first_ = 0;       // the oldest message that is still in the prompt, but for the system's

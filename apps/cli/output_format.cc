@@ -16,10 +16,15 @@ std::string schema_text(const std::string& value) {
 }  // namespace
 
 void add_output_format(Command command, FormatOptions& options) {
-  command.option("--schema", options.schema, "Answer with JSON that is valid by this JSON Schema; {}: any JSON")
-      .placeholder("FILE|JSON")
-      .alias("--json-schema,--json-schema-file")
-      .file(FileUse::kInput);
+  Option schema =
+      command.option("--schema", options.schema, "Answer with JSON that is valid by this JSON Schema; {}: any JSON")
+          .placeholder("FILE|JSON")
+          .alias("--json-schema,--json-schema-file")
+          .file(FileUse::kInput);
+  command
+      .flag("--strict", options.strict,
+            "Objects of --schema have only listed properties, unless the schema says otherwise")
+      .needs(schema);
   command.option("--grammar", options.grammar, "Answer with a text of this grammar in GBNF, llama.cpp's language")
       .placeholder("FILE")
       .alias("--grammar-file")
@@ -33,7 +38,8 @@ OutputFormat read_output_format(const FormatOptions& options) {
   if (options.schema.has_value() + options.grammar.has_value() + options.regex.has_value() > 1)
     throw bad_input("--schema, --grammar and --regex exclude each other: give one of them");
   OutputFormat format;
-  if (options.schema) format = {.kind = Kind::kJsonSchema, .source = schema_text(*options.schema)};
+  const Kind schema_kind = options.strict ? Kind::kClosedJsonSchema : Kind::kJsonSchema;
+  if (options.schema) format = {.kind = schema_kind, .source = schema_text(*options.schema)};
   if (options.grammar) format = {.kind = Kind::kGrammar, .source = read_input(*options.grammar)};
   if (options.regex) format = {.kind = Kind::kRegex, .source = *options.regex};
   if (format.is_text()) return format;

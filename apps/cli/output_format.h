@@ -11,6 +11,7 @@ namespace gabbro::cli {
 
 struct FormatOptions {
   std::optional<std::string> schema;   // JSON, or a file
+  bool strict = false;                 // objects of the schema have listed properties only, unless it says otherwise
   std::optional<std::string> grammar;  // a file
   std::optional<std::string> regex;
 };

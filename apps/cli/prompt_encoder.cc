@@ -3,6 +3,8 @@
 #include "apps/cli/chat_template_argument.h"
 #include "src/engine/model_text.h"
 #include "src/text/chat/chat_prompt.h"
+#include "src/text/chat/generic_tools.h"
+#include "src/text/chat/thoughts.h"
 
 namespace gabbro::cli {
 
@@ -30,9 +32,11 @@ std::vector<int32_t> PromptEncoder::encode(const nlohmann::ordered_json& message
   const bool with_tools = tools.is_array() && !tools.empty();
   const text::ChatTemplate* const used = with_tools ? tool_template() : chat_template_;
   if (used != nullptr) {
-    text::ChatPrompt prompt = text::render_prompt(*used, messages, tools, true, variables_);
-    text::require_user_text(prompt, messages);
-    if (with_tools && !text::shows_tools(*used, messages, tools, variables_))
+    const bool is_generic = with_tools && generic_tools_;
+    const nlohmann::ordered_json shown = is_generic ? text::with_generic_tools(messages, tools) : messages;
+    text::ChatPrompt prompt = text::render_prompt(*used, shown, is_generic ? nullptr : tools, true, variables_);
+    text::require_user_text(prompt, shown);
+    if (with_tools && !is_generic && !text::shows_tools(*used, messages, tools, variables_))
       prompt.notes.emplace_back("the chat template does not show tools: the model is not told of them");
     for (const std::string& note : prompt.notes) {
       if (noted_.insert(note).second) note_(note);
@@ -45,6 +49,7 @@ std::vector<int32_t> PromptEncoder::encode(const nlohmann::ordered_json& message
       if (message["role"] == "system") text.append("\n\n");
     }
   }
+  opens_thoughts_ = used != nullptr && text::ends_with_open_thought(text.bytes(), text::thought_form(used->source()));
   return encode_prompt(model_->tokenizer(), text);
 }
 

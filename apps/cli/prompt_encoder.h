@@ -24,14 +24,18 @@ class PromptEncoder {
   bool uses_template() const { return chat_template_ != nullptr; }
   const text::ChatTemplate* tool_template() const;  // the one of conversations with tools; null: none
 
+  // Tools are described in a system message: for templates that teach no form of calls.
+  void describe_tools() { generic_tools_ = true; }
   // `messages`: [{"role", "content"}]; `tools`: a list for the template, or null. Throws bad_input where the template
   // refuses them or drops the user's text.
   std::vector<int32_t> encode(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools = nullptr);
+  bool opens_thoughts() const { return opens_thoughts_; }  // the last prompt ended with the open tag of thoughts
 
  private:
   std::shared_ptr<ModelService> model_;
   std::function<void(const std::string&)> note_;
   bool parse_special_;
+  bool opens_thoughts_ = false, generic_tools_ = false;
   std::set<std::string> noted_;
   std::unique_ptr<const text::ChatTemplate> own_template_;
   const text::ChatTemplate* chat_template_ = nullptr;

@@ -26,6 +26,8 @@ struct OutputFormat {
   std::string source{};
   // Not empty: any text comes first, up to and with the first occurrence of this one, such as the end of thoughts.
   std::string after{};
+  // Not empty: the text that comes first may be missing, and begins with this one.
+  std::string optional_begin{};
   // Names of control tokens that the text may contain, each as its name: markers of calls and of thoughts.
   std::vector<std::string> controls{};
 

@@ -1,5 +1,7 @@
 #include "src/engine/thought_watch.h"
 
+#include <utility>
+
 namespace gabbro {
 
 ThoughtWatch::ThoughtWatch(const ThoughtLimit& limit, const text::Tokenizer& tokenizer)
@@ -7,7 +9,8 @@ ThoughtWatch::ThoughtWatch(const ThoughtLimit& limit, const text::Tokenizer& tok
       tokenizer_(tokenizer),
       state_(limit.tokens < 0 ? State::kDone
              : limit.is_open  ? State::kThought
-                              : State::kStart) {}
+                              : State::kStart),
+      has_soft_closing_(!limit.soft_closing.empty()) {}
 
 void ThoughtWatch::follow(int32_t token, const MayFollow& may_follow) {
   if (next_ < forced_.size()) {
@@ -24,20 +27,25 @@ void ThoughtWatch::follow(int32_t token, const MayFollow& may_follow) {
 void ThoughtWatch::begin(const MayFollow& may_follow) {
   if (state_ != State::kThought || tokens_ < limit_.tokens) return;
   state_ = State::kDone;
-  close(may_follow);
+  if (std::exchange(has_soft_closing_, false) && close(limit_.soft_closing, may_follow)) {
+    state_ = State::kStart;
+    text_.clear();
+  } else if (!close(limit_.closing, may_follow)) {
+    close(limit_.close, may_follow);
+  }
 }
 
-// The tokens of the text that closes thoughts come next, as far as they may: control tokens before their names as text.
-void ThoughtWatch::close(const MayFollow& may_follow) {
-  for (const std::string& closing : {limit_.closing, limit_.close}) {
-    for (const bool is_special : {true, false}) {
-      std::vector<int32_t> tokens =
-          tokenizer_.encode(closing, {.add_special = false, .parse_special = is_special, .threads = 1});
-      if (!may_follow(tokens)) continue;
-      forced_ = std::move(tokens);
-      return;
-    }
+// The tokens of this text come next, if they may: control tokens before their names as text.
+bool ThoughtWatch::close(const std::string& closing, const MayFollow& may_follow) {
+  for (const bool is_special : {true, false}) {
+    std::vector<int32_t> tokens =
+        tokenizer_.encode(closing, {.add_special = false, .parse_special = is_special, .threads = 1});
+    if (!may_follow(tokens)) continue;
+    forced_ = std::move(tokens);
+    next_ = 0;
+    return true;
   }
+  return false;
 }
 
 void ThoughtWatch::read(std::string_view bytes) {

@@ -30,13 +30,14 @@ class ThoughtWatch {
  private:
   enum class State { kStart, kThought, kDone };
   void read(std::string_view bytes);
-  void close(const MayFollow& may_follow);
+  bool close(const std::string& closing, const MayFollow& may_follow);
 
   const ThoughtLimit limit_;
   const text::Tokenizer& tokenizer_;
   State state_;
-  std::string text_;  // of the state, as far as it matters
-  int tokens_ = 0;    // of thoughts
+  std::string text_;       // of the state, as far as it matters
+  int tokens_ = 0;         // of thoughts
+  bool has_soft_closing_;  // to come
   std::vector<int32_t> forced_;
   size_t next_ = 0;  // in forced_
 };

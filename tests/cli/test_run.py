@@ -183,6 +183,13 @@ class Formats(TestCase):
             self.assertRegex(self.answer("--grammar", grammar, "--seed", seed)["text"], "^a[bc]{2}$")
             self.assertRegex(self.answer("--regex", "[0-9]{3}-é", "--seed", seed)["text"], "^[0-9]{3}-é$")
 
+    def test_strict_schemas(self):
+        schema = json.dumps({name: value for name, value in self.SCHEMA.items() if name != "additionalProperties"})
+        for seed in "34":
+            self.assertEqual(self.answer("--schema", schema, "--strict", "--seed", seed)["token_ids"],
+                             self.answer("--schema", json.dumps(self.SCHEMA), "--seed", seed)["token_ids"])
+        self.fails(2, "run", TINY_F16, "Hello", "--strict", says="--schema")
+
     def test_drafts_and_workers_change_nothing(self):
         arguments = ["--schema", json.dumps(self.SCHEMA), "--seed", "7"]
         expected = self.answer(*arguments)["token_ids"]

@@ -11,12 +11,13 @@ from pseudo_terminal import Terminal
 from support import TestCase, gabbro
 
 CALL = '<tool_call>\n{"name": "weather", "arguments": {"city": "Rome"}}\n</tool_call>'
+THOUGHT = 'I may <tool_call>\n{"name": "print", "arguments": {}}\n</tool_call> it.'
 OTHER = '<tool_call>\n{"name": "print", "arguments": {"text": "hi"}}\n</tool_call>'
 # The last letter of the prompt chooses what the model says: by the last message.
 CHAT = """{%- if tools %}<tool_call>{{ tools | tojson }}{% endif %}
 {%- for m in messages %}{{ m['role'] + m['content'] }}{% for c in m['tool_calls'] or [] %}{{ c | tojson }}{% endfor %}{% endfor %}
 {%- set last = messages[-1] %}
-{%- if last['role'] != 'tool' %}{{ 'd' if 'both' in last['content'] else 'f' if 'broken' in last['content'] else 'a' }}
+{%- if last['role'] != 'tool' %}{{ 'd' if 'both' in last['content'] else 'g' if 'think' in last['content'] else 'f' if 'broken' in last['content'] else 'a' }}
 {%- elif last['content'] == 'sunny in Rome' %}b
 {%- elif 'again' in last['content'] %}a
 {%- else %}{{ 'ce'['left out' in last['content']] }}{% endif %}"""
@@ -27,7 +28,7 @@ class Tools(TestCase):
     def setUp(self):
         super().setUp()
         chains = [("b", ["It is sunny."]), ("c", ["That failed."]), ("d", ["Two. ", CALL + "\n", OTHER]), ("e", ["That was long."]),
-                  ("f", ['<tool_call>\n{"name": "weather", "arguments": {"city": "Ro'])]
+                  ("f", ['<tool_call>\n{"name": "weather", "arguments": {"city": "Ro']), ("g", ["<think>\n", THOUGHT, "\n</think>\n\n", "No call."])]
         self.model = scripted_model.write(self.folder / "model.gguf", [CALL], context=4096, chains=chains, chat=CHAT, alphabet=ASCII)
 
     def tools(self, *command, **members):
@@ -66,6 +67,35 @@ class Tools(TestCase):
     def test_a_call_that_the_end_cuts_is_left_out(self):
         result = self.run_with(self.python(self.SUNNY), "--yes", prompt="broken")
         self.assertEqual((result.code, result.text.strip()), (0, ""), result)
+
+    def test_a_call_within_thoughts_is_no_call(self):
+        result = self.run_with(self.tools(), prompt="think")
+        self.assertEqual((result.code, result.text), (0, f"<think>\n{THOUGHT}\n</think>\n\nNo call.\n"), result)
+        document = json.loads(self.run_with(self.tools(), "--json", prompt="think").out)
+        self.assertEqual((document["text"], document["calls"]), ("No call.", []))
+        # The prompt opens the thoughts.
+        opened = scripted_model.write(self.folder / "open.gguf", [THOUGHT + "</think>", CALL + " "], context=4096, alphabet=ASCII,
+                                      chains=[(" ", [THOUGHT + " </think>", "\n" + CALL])],
+                                      chat="{%- if tools %}<tool_call>{{ tools | tojson }}{% endif %}{{ messages[0]['content'] }}<think> ")
+        result = gabbro("run", opened, "hello", "--tools", self.tools())
+        self.assertEqual((result.code, result.text), (0, f'<think>\n{THOUGHT}\n</think>\n\n{{"name":"weather","arguments":{{"city":"Rome"}}}}\n'), result)
+
+    def test_calls_of_gpt_oss(self):
+        chat = "{#<|channel|><|message|> to=functions. #}{% for m in messages %}{{ m['content'] }}{% endfor %}a"
+        said = ["<|channel|>analysis<|message|>", "Look.<|end|>", "<|start|>assistant to=functions.weather", "<|channel|>commentary json<|message|>",
+                '{"city": "Rome"}', "<|call|>"]
+        model = scripted_model.write(self.folder / "oss.gguf", said, context=4096, chat=chat, alphabet=ASCII)
+        result = gabbro("run", model, "hello", "--tools", self.tools())
+        self.assertEqual((result.code, result.text), (0, '[analysis] Look.\n\n{"name":"weather","arguments":{"city":"Rome"}}\n'), result)
+
+    def test_a_template_without_a_form_of_calls(self):
+        said = '{"tool_calls": [{"name": "weather", "arguments": {"city": "Rome"}}]}'
+        model = scripted_model.write(self.folder / "plain.gguf", [said], context=4096, alphabet=ASCII, chains=[("b", ["It is sunny."])],
+                                     chat="{% for m in messages %}{{ m['content'] }}{% endfor %}{{ 'b' if 'sunny' in messages[-1]['content'] else 'a' }}")
+        result = gabbro("run", model, "hello", "--tools", self.tools())
+        self.assertEqual((result.code, result.text, result.err), (0, '{"name":"weather","arguments":{"city":"Rome"}}\n', b""))
+        result = gabbro("run", model, "hello", "--tools", self.python(self.SUNNY), "--yes")
+        self.assertEqual((result.code, result.text), (0, "It is sunny.\n"), result)
 
     def test_refused_without_a_terminal(self):
         self.fails(2, "run", self.model, "hello", "--tools", self.python(self.SUNNY), says=["no terminal", "--yes"])
@@ -159,8 +189,6 @@ class Tools(TestCase):
         self.fails(2, "run", self.model, "hello", "--tools", tools, "--raw", says="--raw")
         self.fails(2, "run", self.model, "--prompts", self.file("p.txt", "hello\n"), "--tools", tools, says="--prompts")
         self.fails(2, "run", self.model, "hello", "--yes", says="--tools")
-        plain = scripted_model.write(self.folder / "plain.gguf", ["x"], alphabet=ASCII)
-        self.fails(2, "run", plain, "hello", "--tools", tools, says="no form of calls")
 
 
 if __name__ == "__main__":

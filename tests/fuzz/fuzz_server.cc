@@ -92,7 +92,7 @@ void check_head(gabbro::fuzz::Input& input) {
 }
 
 void split_answer(gabbro::fuzz::Input& input) {
-  const ThoughtForm form{.is_harmony = input.boolean()};
+  const gabbro::text::ThoughtForm form{.is_harmony = input.boolean()};
   const std::string text = input.text(1000);
   const auto split = [&](size_t step) {
     ThoughtSplitter splitter(ThoughtSplitter::Mode::kDetect, form);

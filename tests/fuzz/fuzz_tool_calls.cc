@@ -27,7 +27,7 @@ void add(std::vector<ToolCallPiece>& all, const std::vector<ToolCallPiece>& more
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   gabbro::fuzz::Input data(bytes, size);
-  const auto format = static_cast<ToolCallFormat>(data.number(0, static_cast<int>(ToolCallFormat::kGemma4)));
+  const auto format = static_cast<ToolCallFormat>(data.number(0, static_cast<int>(ToolCallFormat::kGeneric)));
   const auto step = static_cast<size_t>(data.number(1, 9));
   const std::string text = data.rest();
   ToolCallParser whole(format, {{"f", {"a"}}}), cut(format, {{"f", {"a"}}});
@@ -46,8 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
     if (piece.kind == Kind::kEnd) is_open = false;
   }
   // Every form but Llama 3's has one of these in the begin of a call.
-  const bool has_marker =
-      format == ToolCallFormat::kLlama3 || text.find_first_of("<[") != text.npos || text.find("functools") != text.npos;
+  const bool has_marker = format == ToolCallFormat::kLlama3 || text.find_first_of("<[{") != text.npos ||
+                          text.find("functools") != text.npos;
   if (!has_marker && !text.empty() && (expected.size() != 1 || expected[0].text != text)) std::abort();
   return 0;
 }

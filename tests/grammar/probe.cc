@@ -2,11 +2,14 @@
 // answer a line on standard output. {"kind": "schema", "source": "...", "texts": ["..."]} gives {"accepts": [...],
 // "begins": [...]} or {"error": "..."}. With "masks": true also, for each text, the tokens that may follow it and
 // whether it may end: the vocabulary is that of the model in the first argument; {"tokens": true} gives its tokens in
-// hex.
+// hex. With "endings": true, for each text, a short text that ends it, or null.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <queue>
 
 #include "src/engine/model_text.h"
 #include "src/formats/checkpoint.h"
@@ -40,16 +43,53 @@ Json tokens_of(const grammar::TokenTrie& trie) {
   return tokens;
 }
 
+// A short text after which the text of `state` may end; null: it is too long. The search avoids new elements.
+Json ending_of(grammar::Automaton& automaton, grammar::Automaton::State state) {
+  using State = grammar::Automaton::State;
+  constexpr size_t kMostStates = 1'000'000;
+  const auto cost_of = [](int byte) {
+    return byte == '[' || byte == '{' ? 40 : byte == ',' ? 10 : byte <= ' ' ? 4 : 1;
+  };
+  struct Step {
+    int cost;
+    State state, from;
+    int byte;
+    bool operator<(const Step& other) const { return cost > other.cost; }
+  };
+  std::map<State, std::pair<State, int>> reached;  // from a state by a byte
+  std::priority_queue<Step> open;
+  open.push({0, state, state, -1});
+  while (!open.empty() && reached.size() < kMostStates) {
+    const Step step = open.top();
+    open.pop();
+    if (!reached.try_emplace(step.state, step.from, step.byte).second) continue;
+    if (automaton.accepts(step.state)) {
+      std::string text;
+      for (State at = step.state; at != state; at = reached.at(at).first)
+        text += static_cast<char>(reached.at(at).second);
+      std::ranges::reverse(text);
+      return text;
+    }
+    for (int byte = 0; byte < 256; ++byte) {
+      const State next = automaton.next(step.state, static_cast<uint8_t>(byte));
+      if (next != grammar::Automaton::kDead) open.push({step.cost + cost_of(byte), next, step.state, byte});
+    }
+  }
+  return nullptr;
+}
+
 Json answer(const Json& asked, const std::shared_ptr<const grammar::TokenTrie>& trie) {
   const auto program = grammar::compile_format({kind_named(asked.at("kind")), asked.value("source", "")});
   grammar::MaskMaker maker(program, trie);
   grammar::Automaton& automaton = maker.automaton();
-  Json result{{"accepts", Json::array()}, {"begins", Json::array()}, {"masks", Json::array()}};
+  Json result{
+      {"accepts", Json::array()}, {"begins", Json::array()}, {"masks", Json::array()}, {"endings", Json::array()}};
   for (const Json& text : asked.at("texts")) {
     const grammar::Automaton::State end = automaton.next(automaton.start(), text.get<std::string>());
     const bool begins = end != grammar::Automaton::kDead;
     result["begins"].push_back(begins);
     result["accepts"].push_back(begins && automaton.accepts(end));
+    if (asked.value("endings", false)) result["endings"].push_back(begins ? ending_of(automaton, end) : Json());
     if (!asked.value("masks", false)) continue;
     Json allowed = Json::array();
     for (int32_t token = 0; begins && static_cast<size_t>(token) < trie->size(); ++token) {

@@ -1,57 +1,71 @@
-"""Answers of a small model by schemas: smollm_answers.py PROGRAM MODEL [SEEDS]
+"""Answers of a small model by fifty schemas: smollm_answers.py PROGRAM MODEL PROBE [SEEDS] [ROWS.jsonl]
 
-`gabbro run --schema` at temperature 1. Each answer that ends by itself has to be valid by the jsonschema package.
-Prints the ends of answers that are cut, and how many end.
+`gabbro run --schema` at temperature 1, up to 1,024 tokens; PROBE is grammar_probe. Each answer that ends by itself has to
+be valid by the jsonschema package, and so has each one that is cut, with the text that the grammar ends it with. At least
+19 of 20 have to end. Writes all answers to ROWS.jsonl.
 """
 
+import collections
+import decimal
 import json
+import os
 import subprocess
 import sys
 import tempfile
 
 import jsonschema
 
-CASES = [
-    ("Invent a person.", {"type": "object", "properties": {
-        "name": {"type": "string", "minLength": 1, "maxLength": 30}, "age": {"type": "integer", "minimum": 0, "maximum": 120},
-        "hobbies": {"type": "array", "items": {"type": "string", "maxLength": 20}, "maxItems": 3}},
-        "required": ["name", "age", "hobbies"], "additionalProperties": False}),
-    ("What is the weather in Paris? Call the tool.", {"type": "object", "properties": {
-        "name": {"const": "get_weather"}, "arguments": {"type": "object", "properties": {
-            "city": {"type": "string", "maxLength": 40}, "unit": {"enum": ["celsius", "fahrenheit"]}}, "required": ["city", "unit"],
-            "additionalProperties": False}}, "required": ["name", "arguments"], "additionalProperties": False}),
-    ("Name three dates of history.", {"type": "array", "minItems": 3, "maxItems": 3, "items": {"type": "object", "properties": {
-        "date": {"type": "string", "format": "date"}, "event": {"type": "string", "maxLength": 60}}, "required": ["date", "event"],
-        "additionalProperties": False}}),
-    ("Is this text positive? 'I like it.'", {"type": "object", "properties": {
-        "sentiment": {"enum": ["positive", "negative", "neutral"]}, "score": {"type": "number", "minimum": 0, "maximum": 1}},
-        "required": ["sentiment", "score"], "additionalProperties": False}),
-    ("Describe a small tree of folders.", {"$defs": {"folder": {"type": "object", "properties": {
-        "name": {"type": "string", "pattern": "^[a-z]{1,12}$"},
-        "folders": {"type": "array", "items": {"$ref": "#/$defs/folder"}, "maxItems": 2}}, "required": ["name", "folders"],
-        "additionalProperties": False}}, "$ref": "#/$defs/folder"}),
-]
+from answer_schemas import cases
+from probe import Probe
+
+TOKENS = 1024
+OPTIONS = os.environ.get("GABBRO_RUN_OPTIONS", "").split()
 
 
-def main(program, model, seeds=20):
-    ended = 0
-    for prompt, schema in CASES:
-        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as prompts:
-            for seed in range(1, int(seeds) + 1):
-                prompts.write(json.dumps({"prompt": prompt, "seed": seed, "temperature": 1, "max_tokens": 400}) + "\n")
-            prompts.flush()
-            done = subprocess.run([program, "run", model, "--device", "cpu", "--prompts", prompts.name, "--schema", json.dumps(schema),
-                                   "--parallel", "8"], stdout=subprocess.PIPE, text=True, check=True)
-        rows = [json.loads(line) for line in done.stdout.splitlines()]
-        for row in rows:
-            if row["stop_reason"] != "eos":
-                print("  cut:", row["text"][-80:])
-                continue
-            jsonschema.validate(json.loads(row["text"]), schema, format_checker=jsonschema.FormatChecker())
-            ended += 1
-        print(rows[0]["text"])
-    print(f"{ended} of {len(CASES) * int(seeds)} answers ended and are valid")
+def answers(program, model, prompt, schema, seeds):
+    with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as prompts:
+        for seed in range(1, seeds + 1):
+            prompts.write(json.dumps({"prompt": prompt, "seed": seed, "temperature": 1, "max_tokens": TOKENS}) + "\n")
+        prompts.flush()
+        done = subprocess.run([program, "run", model, "--device", "cpu", "--prompts", prompts.name, "--schema", json.dumps(schema),
+                               "--parallel", str(min(seeds, 32)), *OPTIONS], stdout=subprocess.PIPE, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def exact(text):
+    return json.loads(text, parse_float=decimal.Decimal)
+
+
+def is_valid(text, schema):
+    try:
+        jsonschema.validate(exact(text), exact(json.dumps(schema)), format_checker=jsonschema.FormatChecker())
+    except (ValueError, jsonschema.ValidationError) as error:
+        print("  invalid:", text[:300], str(error).split("\n")[0])
+        return False
+    return True
+
+
+def main(program, model, probe_program, seeds=20, rows_file=None):
+    probe = Probe(probe_program)
+    counts, cut_tokens = collections.Counter(), 0
+    with open(rows_file or "/dev/null", "w", encoding="utf-8") as file:
+        for number, (prompt, schema) in enumerate(cases()):
+            of_case = collections.Counter()
+            for row in answers(program, model, prompt, schema, int(seeds)):
+                ended, text = row["stop_reason"] == "eos", row["text"]
+                file.write(json.dumps({"case": number, "seed": row.get("seed"), "ended": ended, "tokens": row["generated_tokens"], "text": text}) + "\n")
+                of_case["ended" if ended else "cut"] += 1
+                if not ended:
+                    cut_tokens += row["generated_tokens"]
+                    text += probe.ask(kind="schema", source=json.dumps(schema), texts=[text], endings=True)["endings"][0] or "no ending"
+                of_case["wrong"] += not is_valid(text, schema)
+            file.flush()
+            print(f"{number:2} {prompt[:60]:60} ended {of_case['ended']}, cut {of_case['cut']}, wrong {of_case['wrong']}", flush=True)
+            counts += of_case
+    total = counts["ended"] + counts["cut"]
+    print(f"{counts['ended']} of {total} answers ended, {counts['cut']} were cut, {counts['wrong']} are wrong")
+    return counts["wrong"] > 0 or counts["ended"] < 0.95 * total
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(1 if main(*sys.argv[1:]) else 0)

@@ -201,6 +201,19 @@ class ScriptedModel final : public ModelService {
     entry.channel->text(text);
   }
 
+  // A list of numbers is bytes, which need not be whole characters; {"control": name} a control token, which has text
+  // only where it is asked for.
+  static std::string bytes_of(const Json& token, const std::vector<std::string>& shown) {
+    if (token.is_string()) return token.get<std::string>();
+    if (token.is_object()) {
+      const std::string name = token.at("control").get<std::string>();
+      return std::ranges::find(shown, name) != shown.end() ? name : std::string();
+    }
+    std::string bytes;
+    for (const Json& byte : token) bytes += static_cast<char>(byte.get<int>());
+    return bytes;
+  }
+
   // One token of a request whose time has come. True: it ends.
   bool advance(ScriptedRequest& entry) {
     const Json& answer = entry.answer;
@@ -220,14 +233,7 @@ class ScriptedModel final : public ModelService {
     };
     if (entry.request.options.max_tokens == std::ssize(entry.result.token_ids)) return reached(StopReason::kMaxTokens);
     if (entry.token >= count) return reached(StopReason::kEndOfGeneration);
-    // A list of numbers is bytes, which need not be whole characters.
-    const Json& token = tokens[entry.token++ % tokens.size()];
-    std::string bytes;
-    if (token.is_string()) {
-      bytes = token.get<std::string>();
-    } else {
-      for (const Json& byte : token) bytes += static_cast<char>(byte.get<int>());
-    }
+    const std::string bytes = bytes_of(tokens[entry.token++ % tokens.size()], entry.request.options.shown_controls);
     entry.result.token_ids.push_back(static_cast<int32_t>(entry.token % 256));
     entry.result.decode_seconds += std::max(1, answer.value("token_ms", 0)) * 1e-3;
     if (const int top = entry.request.options.sampler.top_logprobs; top >= 0) {

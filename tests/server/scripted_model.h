@@ -12,7 +12,7 @@ namespace gabbro::test {
 // "controls": ["names of further control tokens"]},
 // "answers": [{"if": "text in the prompt", "tokens": ["Hel", "lo"], "prefill_ms": 0, "token_ms": 0, "fail_after": 3,
 // "error": "text", "repeat": 1}]}. The last answer without "if" is for all other prompts. Tokens are texts of one or
-// more bytes. After an error the model is not ready for restart_ms.
+// more bytes, lists of bytes, or {"control": "name"}. After an error the model is not ready for restart_ms.
 class ScriptedModels final : public server::ModelSource {
  public:
   // `models`: an object of scripts by name.

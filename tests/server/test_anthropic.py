@@ -197,7 +197,7 @@ class Messages(TestCase):
                              ({"stop_sequences": [""]}, "stop_sequences"), ({"stop_sequences": 5}, "stop_sequences"), ({"thinking": {"type": "maybe"}}, "thinking.type"),
                              ({"thinking": {"type": "enabled", "budget_tokens": 5}}, "thinking.budget_tokens"), ({"stream": "x"}, "stream"),
                              ({"tools": [{"name": "a b", "input_schema": {}}]}, "tools[0].name"), ({"tools": [{"name": "f"}]}, "tools[0].input_schema: is required"),
-                             ({"tools": TOOLS}, "no form of calls"), ({"model": "script", "tools": TOOLS, "tool_choice": {"type": "x"}}, "tool_choice.type"),
+                             ({"model": "script", "tools": TOOLS, "tool_choice": {"type": "x"}}, "tool_choice.type"),
                              ({"model": "script", "tools": TOOLS, "tool_choice": {"type": "tool", "name": "x"}}, "'x' is not one of the tools"),
                              ({"model": "script", "tool_choice": {"type": "any"}}, "needs tools"), ({"mcp_servers": [{}]}, "mcp_servers"),
                              ({"output_config": {"format": {"type": "xml"}}}, "output_config.format"),

@@ -74,8 +74,8 @@ class OpenAi(TestCase):
             with self.assertRaises(kind):
                 call()
         with self.assertRaises(openai.BadRequestError) as caught:
-            self.chat(tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}])
-        self.assertEqual((caught.exception.code, caught.exception.param), ("unsupported_parameter", "tools"))
+            self.chat(tools=[{"type": "function", "function": {"name": "a b", "parameters": {}}}])
+        self.assertEqual(caught.exception.param, "tools[0].function.name")
         with self.assertRaises(openai.APIError):
             list(self.chat("broken", stream=True))
 

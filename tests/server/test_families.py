@@ -24,6 +24,17 @@ FAMILIES = {
                    "<｜tool▁call▁begin｜>count<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"),
     "kimi": ("<|tool_call_begin|>", '<|tool_calls_section_begin|><|tool_call_begin|>functions.look:0<|tool_call_argument_begin|>{"city": "Rome", "at": [1, 2]}'
              "<|tool_call_end|><|tool_call_begin|>functions.count:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>"),
+    "llama3": ('"parameters": ipython', '{"name": "look", "parameters": {"city": "Rome", "at": [1, 2]}}; {"name": "count", "parameters": {}}'),
+    "generic": ("nothing", '{"tool_calls": ' + LIST + "}"),
+    "granite31": ("<tool_call> granite", "<tool_call>" + LIST + "</tool_call>"),
+    "mistral_ids": ("[TOOL_CALLS][ARGS]", '[TOOL_CALLS]look[CALL_ID]abcdefgh1[ARGS]{"city": "Rome", "at": [1, 2]}[TOOL_CALLS]count[CALL_ID]abcdefgh2[ARGS]{}'),
+    "deepseek32": ("｜DSML｜<think>", '<｜DSML｜function_calls>\n<｜DSML｜invoke name="look">\n<｜DSML｜parameter name="city" string="true">Rome</｜DSML｜parameter>\n'
+                   '<｜DSML｜parameter name="at" string="false">[1, 2]</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="count">\n</｜DSML｜invoke>\n'
+                   "</｜DSML｜function_calls>", "<think>hm</think>"),
+    "deepseek4": ("｜DSML｜", '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="look">\n<｜DSML｜parameter name="city" string="true">Rome</｜DSML｜parameter>\n'
+                  '<｜DSML｜parameter name="at" string="false">[1, 2]</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke name="count">\n</｜DSML｜invoke>\n'
+                  "</｜DSML｜tool_calls>"),
+    "olmo3": ("<function_calls>", "<function_calls>look(city='Rome', at=[1, 2])\ncount()\n</function_calls>"),
     "qwen_coder": ("<function=<parameter=", "<tool_call>\n<function=look>\n<parameter=city>\nRome\n</parameter>\n<parameter=at>\n[1, 2]\n</parameter>\n</function>\n"
                    "</tool_call>\n<tool_call>\n<function=count>\n</function>\n</tool_call>"),
     "glm": ("<arg_key><think>", "<tool_call>look\n<arg_key>city</arg_key>\n<arg_value>Rome</arg_value>\n<arg_key>at</arg_key>\n<arg_value>[1, 2]</arg_value>\n</tool_call>\n"

@@ -91,6 +91,33 @@ class Serve(TestCase):
         same = program.ask("POST", "/v1/completions", {"model": "tiny-f16", "prompt": "Once", "max_tokens": 20, "seed": 7, "temperature": 1.5})
         self.assertEqual(other[1]["response"], same[1]["choices"][0]["text"])
 
+    def test_dialects_give_the_same_tokens(self):
+        """For the same prompt and the same explicit options of sampling."""
+        program = self.start(TINY_F16, "--chat-template", "chatml")
+        messages, conversation = [{"role": "user", "content": "Once"}], "<|im_start|>user\nOnce<|im_end|>\n<|im_start|>assistant\n"
+        options = [{"temperature": 0}, {"temperature": 1, "top_p": 1, "top_k": 0, "min_p": 0, "seed": 5},
+                   {"temperature": 0.7, "top_p": 0.9, "top_k": 40, "min_p": 0.05, "seed": 6},
+                   {"temperature": 1.5, "top_p": 1, "top_k": 20, "min_p": 0, "seed": 7, "repeat_penalty": 1.2, "repeat_last_n": 32},
+                   {"temperature": 1.2, "top_p": 0.8, "top_k": 0, "min_p": 0.1, "seed": 8, "presence_penalty": 0.5, "frequency_penalty": 0.25}]
+        routes = {
+            "/v1/chat/completions": ({"messages": messages, "max_tokens": 24}, lambda a: a["choices"][0]["message"]["content"]),
+            "/v1/completions": ({"prompt": conversation, "max_tokens": 24}, lambda a: a["choices"][0]["text"]),
+            "/v1/responses": ({"input": "Once", "max_output_tokens": 24}, lambda a: a["output"][0]["content"][0]["text"]),
+            "/v1/messages": ({"messages": messages, "max_tokens": 24}, lambda a: a["content"][0]["text"]),
+            "/completion": ({"prompt": conversation, "n_predict": 24}, lambda a: a["content"]),
+            "/api/chat": ({"messages": messages, "stream": False}, lambda a: a["message"]["content"]),
+            "/api/generate": ({"prompt": conversation, "raw": True, "stream": False}, lambda a: a["response"])}
+        for sampling in options:
+            texts = {}
+            for route, (fields, text_of) in routes.items():
+                asked = {"options": {**sampling, "num_predict": 24}} if route.startswith("/api") else sampling
+                status, answer = program.ask("POST", route, {"model": "tiny-f16", **fields, **asked})
+                self.assertEqual(status, 200, (route, answer))
+                texts[route] = text_of(answer)
+            self.assertEqual(set(texts.values()), {texts["/v1/completions"]}, sampling)
+            self.assertTrue(texts["/v1/completions"], sampling)
+        self.assertEqual(program.end(), 0)
+
     def test_output_formats(self):
         program = self.start(TINY_F16, "--chat-template", "chatml")
         schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 0, "maximum": 99}, "s": {"enum": ["x", "y"]}},

@@ -280,23 +280,50 @@ class Cuts(unittest.TestCase):
         found = [[self.server.post("/api/generate", {**body, "stream": False})[1]], self.server.lines("/api/generate", body)]
         return [tuple("".join(part.get(name, "") for part in parts) for name in ("thinking", "response")) for parts in found]
 
+    def anthropic_messages(self, text):
+        body = {"model": "script", "messages": [{"role": "user", "content": text}], "stop_sequences": ["<|stop|>"], "max_tokens": 100}
+        blocks = self.server.post("/v1/messages", body)[1]["content"]
+        deltas = [event["delta"] for event in self.server.events("/v1/messages", {**body, "stream": True}) if event["type"] == "content_block_delta"]
+        return [tuple("".join(part.get(name, "") for part in parts) for name in ("thinking", "text")) for parts in (blocks, deltas)]
+
+    # Without stop texts, which the dialect does not have.
+    def openai_responses(self, text):
+        body = {"model": "script", "input": text}
+        items = [(item["type"], item["content"][0]["text"]) for item in self.server.post("/v1/responses", body)[1]["output"]]
+        events = self.server.events("/v1/responses", {**body, "stream": True})
+        deltas = [({"reasoning_text": "reasoning"}.get(event["type"].split(".")[1], "message"), event["delta"])
+                  for event in events if event["type"].endswith("_text.delta")]
+        return [tuple("".join(part for kind, part in parts if kind == name) for name in ("reasoning", "message")) for parts in (items, deltas)]
+
+    def llama_completion(self, text):
+        body = {"prompt": text, "stop": ["<|stop|>"]}
+        parts = [[self.server.post("/completion", body)[1]], self.server.events("/completion", {**body, "stream": True})]
+        return [("", "".join(part["content"] for part in each)) for each in parts]
+
+    ASKS = (openai_chat, openai_completion, ollama_chat, ollama_generate, anthropic_messages, openai_responses, llama_completion)
+
     def test_a_stream_is_the_whole_answer_for_every_cut(self):
         source, seen = random.Random(7), {}
         answers = [{"if": f"number {i}.", "tokens": self.pieces(i, source), "token_ms": source.choice([0, 0, 2])} for i in range(self.COUNT)]
-        asks = [(i, ask) for i in range(self.COUNT) for ask in (self.openai_chat, self.openai_completion, self.ollama_chat, self.ollama_generate)]
+        asks = [(i, ask) for i in range(self.COUNT) for ask in self.ASKS]
         with Server(models={"script": {"model": {"parallel": 8}, "answers": answers}}) as self.server:
             with concurrent.futures.ThreadPoolExecutor(8) as pool:
-                found = list(pool.map(lambda one: one[1](f"number {one[0]}."), asks))
+                found = list(pool.map(lambda one: one[1](self, f"number {one[0]}."), asks))
         for (i, ask), (whole, streamed) in zip(asks, found):
             self.assertEqual(streamed, whole, (ask, answers[i]))
             self.assertEqual(seen.setdefault((ask, i % len(self.TEXTS)), whole), whole, (ask, answers[i]))  # however it is cut
-        self.assertEqual(seen[self.openai_chat, 0], ("a<b</thi nk>", "the €nd 😀 of <think>it</think>"))
-        self.assertEqual(seen[self.openai_completion, 0][1], self.TEXTS[0])
+        of = lambda ask, i: seen[getattr(Cuts, ask), i]
+        self.assertEqual(of("openai_chat", 0), ("a<b</thi nk>", "the €nd 😀 of <think>it</think>"))
+        self.assertEqual(of("openai_responses", 0), of("openai_chat", 0))
+        self.assertEqual(of("openai_completion", 0)[1], self.TEXTS[0])
         for i in range(len(self.TEXTS)):
-            self.assertEqual(seen[self.openai_chat, i], seen[self.ollama_chat, i], self.TEXTS[i])
-        for ask in (self.openai_chat, self.openai_completion, self.ollama_chat, self.ollama_generate):
-            self.assertEqual(seen[ask, 4], ("", "é"))
-            self.assertEqual(seen[ask, 7], ("", "<|sto<|stop|p|>é"))
+            for ask in ("ollama_chat", "anthropic_messages"):
+                self.assertEqual(of(ask, i), of("openai_chat", i), self.TEXTS[i])
+            self.assertEqual(of("llama_completion", i), of("openai_completion", i), self.TEXTS[i])
+        for ask in self.ASKS:
+            if ask is not Cuts.openai_responses:
+                self.assertEqual(seen[ask, 4], ("", "é"))
+                self.assertEqual(seen[ask, 7], ("", "<|sto<|stop|p|>é"))
 
 
 if __name__ == "__main__":

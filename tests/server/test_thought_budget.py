@@ -71,6 +71,26 @@ class ThoughtBudget(TestCase):
         answer = self.chat(program, path="/v1/messages", max_tokens=100, thinking={"type": "enabled", "budget_tokens": 1024})
         self.assertEqual(answer["content"][-1]["text"], "answer")
 
+    def test_calls_after_closed_thoughts(self):
+        """gpt-oss may call a tool when its thoughts are closed; thoughts that it begins again are closed at once."""
+        chat = ("{#<|channel|><|message|> to=functions. #}{% for m in messages %}{{ m['content'] }}{% endfor %}"
+                "{{ 'a' if messages[0]['content'] == 'think' else 'b' }}")
+        tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+        call = ["<|channel|>commentary ", "to=functions.f <|constrain|>json<|message|>", '{"x": 1}', "<|call|>"]
+        for again, said, calls in ((call, "", [("f", '{"x": 1}')]), (["<|channel|>", "analysis<|message|>", "more"], "done", [])):
+            texts = ["<|channel|>analysis<|message|>", *THOUGHTS, "<|end|><|start|>", "assistant<|channel|>final<|message|>", "answer"]
+            chains = [("b", ["<|channel|>final", "<|message|>hi"]), ("t", again), (">", ["done"])]
+            model = scripted_model.write(self.folder / "model.gguf", texts, context=4096, chains=chains, chat=chat, alphabet=ASCII)
+            program = Program(model)
+            self.addCleanup(lambda program=program: program.process.poll() is None and program.end(9))
+            self.assertEqual(self.message(program, "think", tools=tools), ("".join(THOUGHTS), "answer"))
+            self.assertEqual(self.message(program, "talk", tools=tools, thinking_budget=3), ("", "hi"))
+            self.assertEqual(self.message(program, "think", thinking_budget=3), ("".join(THOUGHTS[:3]), "done"))
+            message = self.chat(program, "think", tools=tools, thinking_budget=3)["choices"][0]["message"]
+            found = [(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls", [])]
+            self.assertEqual((message["reasoning_content"], message["content"] or "", found), ("".join(THOUGHTS[:3]), said, calls))
+            program.end()
+
     def test_together_with_a_form(self):
         program = self.start()
         form = {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"enum": ["done"]}}}}

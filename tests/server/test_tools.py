@@ -89,7 +89,8 @@ class Tools(TestCase):
                          "llama": {"model": {"template": LLAMA}, "answers": [
                              {"if": "json", "tokens": ['{"city": ', '"Rome"}']},
                              {"tokens": ['{"name": "look", ', '"parameters": {"city":', ' "Rome"}}']}]},
-                         "plain": {"answers": [{"tokens": ["x"]}]}}}
+                         "plain": {"answers": [{"if": "result of look", "tokens": ["Sunny."]}, {"if": "You may call functions", "tokens": [
+                             'I look. {"tool_calls": [{"name": "look", ', '"arguments": {"city": "Rome"}}', "]}"]}, {"tokens": ["x"]}]}}}
 
     def ask(self, text, **fields):
         status, answer = self.server.chat(text, **{"tools": TOOLS, **fields})
@@ -123,6 +124,19 @@ class Tools(TestCase):
             expected = whole(self.ask(f"{name} 0 "))
             for seed in range(40):
                 self.assertEqual(self.stream(f"{name} {seed} "), expected, (name, seed))
+
+    def test_a_template_without_a_form_of_calls(self):
+        """A system message describes the tools, and their results come from the user."""
+        messages = [{"role": "user", "content": "go"}]
+        expected = ("I look.", "", [("look", '{"city": "Rome"}')], "tool_calls")
+        for fields in ({}, {"tool_choice": "required"}, {"parallel_tool_calls": False}):
+            body = {"model": "plain", "messages": messages, "tools": TOOLS, **fields}
+            answer = self.server.post("/v1/chat/completions", body)[1]
+            self.assertEqual(whole(answer), expected)
+            self.assertEqual(joined(self.server.events("/v1/chat/completions", {**body, "stream": True})), expected)
+        messages += [answer["choices"][0]["message"], {"role": "tool", "tool_call_id": answer["choices"][0]["message"]["tool_calls"][0]["id"], "content": "sun"}]
+        self.assertEqual(whole(self.server.post("/v1/chat/completions", {**body, "messages": messages})[1]), ("Sunny.", "", [], "stop"))
+        self.assertEqual(whole(self.server.post("/v1/chat/completions", {**body, "messages": messages, "tool_choice": "none"})[1])[0], "x")
 
     def test_choices_interleave(self):
         answer = self.ask("calls 5 ", n=3)
@@ -162,8 +176,7 @@ class Tools(TestCase):
                                 ({"tool_choice": {"type": "allowed_tools"}}, "allowed_tools"),
                                 ({"tools": [], "tool_choice": "required"}, "needs tools"),
                                 ({"tools": [bad], "tool_choice": "required"}, "the tool 'f': JSON schema, #/properties/a/not"),
-                                ({"parallel_tool_calls": "x"}, "parallel_tool_calls"),
-                                ({"model": "plain"}, "no form of calls")):
+                                ({"parallel_tool_calls": "x"}, "parallel_tool_calls")):
             with self.subTest(fields=fields):
                 body = {"model": "script", "messages": [{"role": "user", "content": "x"}], "tools": TOOLS, **fields}
                 status, answer = self.server.post("/v1/chat/completions", body)

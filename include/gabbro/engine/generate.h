@@ -24,6 +24,7 @@ struct ThoughtLimit {
   int tokens = -1;              // -1: no limit
   std::string open{}, close{};  // text around thoughts
   std::string closing{};        // text that closes them; `close` is in it
+  std::string soft_closing{};   // comes first, if not empty: thoughts that begin after it are closed at once
   bool is_open = false;         // the prompt has opened them
 };
 

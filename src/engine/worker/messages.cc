@@ -54,8 +54,9 @@ void fields(auto& archive, Is<TokenScore> auto& score) { archive(score.token, sc
 void fields(auto& archive, Is<GenerateOptions> auto& o) {
   archive(o.max_tokens, o.min_tokens, o.stop, o.shown_controls, o.sampler, o.ignore_end, o.scores_prompt);
   archive.choice(o.format.kind, OutputFormat::Kind::kToolCalls);
-  archive(o.format.source, o.format.after, o.format.controls);
-  archive(o.thoughts.tokens, o.thoughts.open, o.thoughts.close, o.thoughts.closing, o.thoughts.is_open);
+  archive(o.format.source, o.format.after, o.format.optional_begin, o.format.controls);
+  archive(o.thoughts.tokens, o.thoughts.open, o.thoughts.close, o.thoughts.closing, o.thoughts.soft_closing,
+          o.thoughts.is_open);
 }
 void fields(auto& archive, Is<GenerationRequest> auto& request) {
   archive(request.prompt, request.options, request.priority, request.tree, request.owner);

@@ -27,8 +27,10 @@ GenerationRequest a_request() {
   request.options = {
       .max_tokens = 7, .stop = {"a", std::string("\0b", 2)}, .shown_controls = {"[X]"}, .ignore_end = true};
   request.tree = "key";
-  request.options.thoughts = {.tokens = 9, .open = "<t>", .close = "</t>", .closing = "\n</t>", .is_open = true};
-  request.options.format = {.kind = OutputFormat::Kind::kRegex, .source = "a+", .after = "b", .controls = {"<c>"}};
+  request.options.thoughts = {
+      .tokens = 9, .open = "<t>", .close = "</t>", .closing = "\n</t>", .soft_closing = "</t>", .is_open = true};
+  request.options.format = {
+      .kind = OutputFormat::Kind::kRegex, .source = "a+", .after = "b", .optional_begin = "a", .controls = {"<c>"}};
   request.options.min_tokens = 2;
   request.options.scores_prompt = true;
   request.options.sampler.top_logprobs = 5;

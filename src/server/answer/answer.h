@@ -10,12 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "src/server/answer/thoughts.h"
 #include "src/server/answer/tool_fields.h"
 #include "src/server/api_error.h"
 #include "src/server/models/model_registry.h"
+#include "src/text/chat/thoughts.h"
 
 namespace gabbro::server {
+
+using text::AnswerPiece;
+using text::ThoughtReading;
+using text::ThoughtSplitter;
 
 // A call of a tool.
 struct ToolCall {

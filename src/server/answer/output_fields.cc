@@ -1,5 +1,8 @@
 #include "src/server/answer/output_fields.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "src/base/error.h"
 #include "src/text/grammar/matcher.h"
 #include "src/text/tokenizer.h"
@@ -75,6 +78,21 @@ OutputFormat compiled(std::vector<AskedFormat> asked, const LoadedModel& model) 
   return check_format(asked[0].field, std::move(asked[0].format), model);
 }
 
+// The text before the form: thoughts that the prompt opened, or that may come before calls.
+void begin_format(const ChatPromptTokens& prompt, GenerateOptions& options) {
+  const ThoughtForm& form = prompt.thoughts;
+  OutputFormat& format = options.format;
+  // Thoughts and calls are between control tokens; an answer with another form has no calls.
+  format.controls = form.is_harmony ? text::tool_call_controls(text::ToolCallFormat::kHarmony) : options.shown_controls;
+  const bool has_calls = format.kind == Kind::kToolCalls;
+  if (form.is_harmony && !has_calls) {
+    format.after = "<|channel|>final<|message|>";  // the form begins with the answer's channel
+  } else if (prompt.thoughts_open || (has_calls && form.is_known)) {
+    format.after = form.is_harmony ? text::soft_closing_of(form) : std::string(form.close);
+    if (!prompt.thoughts_open) format.optional_begin = options.thoughts.open;
+  }
+}
+
 }  // namespace
 
 OutputFormat check_format(const std::string& field, OutputFormat format, const LoadedModel& model) {
@@ -147,27 +165,15 @@ ThoughtReading apply_output_format(OutputFormat format, const ChatPromptTokens& 
   options.format = std::move(format);
   options.shown_controls = text::tool_call_controls(calls);
   const ThoughtForm& form = prompt.thoughts;
-  for (const std::string_view tag : {form.open, form.close}) {
-    const size_t end = tag.find('>');  // "<|channel>thought" is a token and a word
-    options.shown_controls.emplace_back(tag.substr(0, end == tag.npos ? end : end + 1));
-  }
+  std::ranges::move(text::thought_controls(form), std::back_inserter(options.shown_controls));
   options.thoughts = {.tokens = prompt.thought_budget,
                       .open = form.is_harmony ? "<|channel|>analysis<|message|>" : std::string(form.open),
                       .close = form.is_harmony ? "<|end|>" : std::string(form.close),
                       .closing = closing_of(form),
+                      .soft_closing = calls != text::ToolCallFormat::kNone ? soft_closing_of(form) : "",
                       .is_open = prompt.thoughts_open};
-  // Thoughts and calls are between control tokens; an answer with another form has no calls.
-  if (!options.format.is_text()) {
-    options.format.controls = options.shown_controls;
-    if (form.is_harmony) options.format.controls = text::tool_call_controls(text::ToolCallFormat::kHarmony);
-  }
-  if (form.is_harmony) {
-    // The form begins with the answer's channel.
-    if (!options.format.is_text() && options.format.kind != Kind::kToolCalls)
-      options.format.after = "<|channel|>final<|message|>";
-    return {.mode = ThoughtSplitter::Mode::kDetect, .form = form};
-  }
-  if (prompt.thoughts_open && !options.format.is_text()) options.format.after = form.close;
+  if (!options.format.is_text()) begin_format(prompt, options);
+  if (form.is_harmony) return {.mode = ThoughtSplitter::Mode::kDetect, .form = form};
   if (prompt.thoughts_open) return {.mode = ThoughtSplitter::Mode::kOpen, .form = form};
   const bool may_think = options.format.is_text() || options.format.kind == Kind::kToolCalls;
   return {.mode = may_think ? ThoughtSplitter::Mode::kDetect : ThoughtSplitter::Mode::kOff, .form = form};

@@ -4,12 +4,15 @@
 
 #include "gabbro/output_format.h"
 #include "src/server/answer/prompt.h"
-#include "src/server/answer/thoughts.h"
 #include "src/server/json/request_json.h"
 #include "src/server/models/model_source.h"
+#include "src/text/chat/thoughts.h"
 #include "src/text/chat/tool_calls.h"
 
 namespace gabbro::server {
+
+using text::ThoughtReading;
+using text::ThoughtSplitter;
 
 // Reads the fields, and compiles their grammar. Throws ApiError 400 that names the field for more than one of them, and
 // for a schema, grammar or expression that is wrong or not supported.

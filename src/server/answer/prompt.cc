@@ -7,6 +7,7 @@
 
 #include "src/engine/model_text.h"
 #include "src/text/chat/chat_prompt.h"
+#include "src/text/chat/generic_tools.h"
 #include "src/text/chat/tool_calls.h"
 #include "src/text/special/fill_in.h"
 #include "src/text/tokenizer.h"
@@ -206,9 +207,14 @@ ChatPromptTokens render_chat(const LoadedModel& model, const Json& messages, con
   const text::ToolCallFormat format = text::tool_call_format(used->source());
   if (format != text::ToolCallFormat::kNone) prepare_calls(shown);
   if (format == text::ToolCallFormat::kMistral || format == text::ToolCallFormat::kMistralList) shorten_ids(shown);
-  text::ChatPrompt prompt = text::render_prompt(*used, shown, tools, true, all);
+  const bool is_generic = !tools.is_null() && format == text::ToolCallFormat::kNone;
+  if (is_generic) {
+    prepare_calls(shown);
+    shown = text::with_generic_tools(shown, tools);
+  }
+  text::ChatPrompt prompt = text::render_prompt(*used, shown, is_generic ? Json() : tools, true, all);
   text::require_user_text(prompt, shown);
-  const ThoughtForm thoughts = thought_form(used->source());
+  const ThoughtForm thoughts = text::thought_form(used->source());
   if (!prefill.empty()) {
     if (ends_with_open_thought(prompt.text.bytes(), thoughts))
       prompt.text.append(fmt::format("\n{}\n\n", thoughts.close));

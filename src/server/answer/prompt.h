@@ -3,11 +3,13 @@
 
 #include <vector>
 
-#include "src/server/answer/thoughts.h"
 #include "src/server/json/request_json.h"
 #include "src/server/models/model_source.h"
+#include "src/text/chat/thoughts.h"
 
 namespace gabbro::server {
+
+using text::ThoughtForm;
 
 struct ChatPromptTokens {
   std::vector<int32_t> tokens;

@@ -27,11 +27,7 @@ RequestTools prepare_tools(AskedTools asked, const LoadedModel& model) {
   RequestTools tools;
   CallReading& reading = tools.reading;
   if (used != nullptr) reading.format = text::tool_call_format(used->source());
-  if (reading.format == text::ToolCallFormat::kNone) {
-    throw unsupported("tools",
-                      "the model's chat template has no form of calls that is supported; tool_choice \"none\" answers "
-                      "without tools");
-  }
+  if (reading.format == text::ToolCallFormat::kNone) reading.format = text::ToolCallFormat::kGeneric;
   reading.is_single = !asked.may_call_several;
   tools.shown = Json::array();
   bool is_strict = false;

@@ -34,6 +34,24 @@ struct MakeReader {
   }
 };
 
+// The parts of a form that may be tokens. Others are not harmful.
+struct MarkersOfForm {
+  using Names = std::vector<std::string>;
+  static Names joined(Names names, const Names& more) {
+    names.insert(names.end(), more.begin(), more.end());
+    return names;
+  }
+  Names operator()(std::monostate) const { return {}; }
+  Names operator()(const ObjectMarkers& form) const { return {form.begin, form.end}; }
+  Names operator()(const NamedCallForm& form) const {
+    return joined({form.begin, form.end, form.name_end}, form.around);
+  }
+  Names operator()(const TagForm& form) const {
+    return joined({form.begin, form.key_begin, form.key_end, form.value_begin, form.value_end, form.end}, form.around);
+  }
+  Names operator()(const LooseForm& form) const { return {form.begin, form.end, form.quote}; }
+};
+
 // Text that only templates of one format have; the first row that fits counts.
 struct CallSign {
   std::string_view text, other;  // both are in the template; empty: any
@@ -74,44 +92,15 @@ ToolCallFormat tool_call_format(std::string_view source) {
 }
 
 std::vector<std::string> tool_call_controls(ToolCallFormat format) {
-  switch (format) {
-    case Format::kMistralList:
-      return {"[TOOL_CALLS]"};
-    case Format::kMistral:
-      return {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"};
-    case Format::kDeepSeek:
-      return {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>",
-              "<｜tool▁calls▁end｜>"};
-    case Format::kKimi:
-      return {"<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|tool_call_argument_begin|>",
-              "<|tool_call_end|>", "<|tool_calls_section_end|>"};
-    case Format::kHarmony:
-      return {"<|channel|>", "<|constrain|>", "<|message|>", "<|start|>", "<|end|>"};
-    case Format::kFunctionGemma:
-      return {"<start_function_call>", "<end_function_call>", "<escape>"};
-    case Format::kGemma4:
-      return {"<|tool_call>", "<tool_call|>", "<|\"|>"};
-    case Format::kLlama4:
-      return {"<|python_start|>", "<|python_end|>"};
-    case Format::kLfm2:
-      return {"<|tool_call_start|>", "<|tool_call_end|>"};
-    case Format::kDsml:
-      return {"｜DSML｜"};
-    case Format::kQwenTags:
-    case Format::kHermes:
-    case Format::kGlm:
-      return {"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"};
-    default: {
-      std::vector<std::string> controls;
-      const CallForm form = call_form(format);
-      const auto* const markers = std::get_if<ObjectMarkers>(&form);
-      if (markers == nullptr) return controls;
-      for (const std::string& one : {markers->begin, markers->end}) {
-        if (!one.empty()) controls.push_back(one);
-      }
-      return controls;
-    }
-  }
+  std::vector<std::string> names = std::visit(MarkersOfForm(), call_form(format));
+  std::erase(names, "");
+  const auto add = [&](std::initializer_list<const char*> more) {
+    names.insert(names.end(), more.begin(), more.end());
+  };
+  if (format == Format::kMistral) add({"[CALL_ID]"});
+  if (format == Format::kDsml) add({"｜DSML｜"});
+  if (format == Format::kHarmony) add({"<|constrain|>", "<|message|>", "<|start|>", "<|end|>"});
+  return names;
 }
 
 std::set<std::string> text_parameters(const nlohmann::ordered_json& schema) {

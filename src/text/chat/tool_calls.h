@@ -34,10 +34,11 @@ enum class ToolCallFormat {
   kLfm2,           // <|tool_call_start|>[name(key='value'), ...]<|tool_call_end|>
   kOlmo3,          // <function_calls>name(key='value')</function_calls>
   kFunctionGemma,  // <start_function_call>call:name{key:<escape>value<escape>}<end_function_call>
-  kGemma4          // <|tool_call>call:name{key:<|"|>value<|"|>}<tool_call|>
+  kGemma4,         // <|tool_call>call:name{key:<|"|>value<|"|>}<tool_call|>
+  kGeneric         // {"tool_calls": [{"name": ..., "arguments": {...}}, ...]}, with generic_tools.h
 };
 
-// The format that a model's chat template (Jinja or Go) teaches; kNone: not known.
+// The format that a model's chat template (Jinja or Go) teaches; kNone: not known, so that kGeneric serves.
 ToolCallFormat tool_call_format(std::string_view template_source);
 
 // The parts of a format that vocabularies may have as control tokens: the parser has to see them.

@@ -20,7 +20,8 @@ constexpr Format kFormats[] = {Format::kHermes,  Format::kLlama3,  Format::kMist
                                Format::kCommand, Format::kPhi4,    Format::kGranite,       Format::kDeepSeek,
                                Format::kKimi,    Format::kHarmony, Format::kQwenTags,      Format::kGlm,
                                Format::kMiniMax, Format::kDsml,    Format::kPythonic,      Format::kLlama4,
-                               Format::kLfm2,    Format::kOlmo3,   Format::kFunctionGemma, Format::kGemma4};
+                               Format::kLfm2,    Format::kOlmo3,   Format::kFunctionGemma, Format::kGemma4,
+                               Format::kGeneric};
 
 // --- Random schemas, and values that match them
 
@@ -212,6 +213,8 @@ std::string written(Format format, const std::string& name, const Json& argument
              "<end_function_call>";
     case Format::kGemma4:
       return loose_call("<|tool_call>call:" + name + "{", arguments, ':', ",", '}', "<|\"|>") + "<tool_call|>";
+    case Format::kGeneric:
+      return "{\"tool_calls\": [" + call + "]}";
     case Format::kNone:
       break;
   }

@@ -26,11 +26,12 @@ ExprId choice_of_texts(Rules& rules, const std::string& source) {
   return rules.one_of(std::move(texts));
 }
 
-// Any text up to the first occurrence of `end`, line breaks, and the body.
-RuleId add_beginning(Rules& rules, const std::string& end, RuleId body) {
+// Any text up to the first occurrence of format.after, line breaks, and the body.
+RuleId add_beginning(Rules& rules, const OutputFormat& format, RuleId body) {
   const RuleId root = rules.add_rule("root");
-  rules.define(root,
-               rules.sequence({text_through(rules, end), rules.repeat(rules.literal("\n"), 0, 2), rules.rule(body)}));
+  const ExprId first = rules.sequence({rules.literal(format.optional_begin), text_through(rules, format.after),
+                                       rules.repeat(rules.literal("\n"), 0, 2)});
+  rules.define(root, rules.sequence({format.optional_begin.empty() ? first : rules.optional(first), rules.rule(body)}));
   return root;
 }
 
@@ -68,7 +69,7 @@ std::shared_ptr<const Program> compile_format(const OutputFormat& format) {
     throw bad_input("the grammar has {} bytes, more than {}", format.source.size(), kMostSourceBytes);
   Rules rules;
   RuleId root = add_format(rules, format);
-  if (!format.after.empty()) root = add_beginning(rules, format.after, root);
+  if (!format.after.empty()) root = add_beginning(rules, format, root);
   return std::make_shared<const Program>(compile_program(rules, root));
 }
 

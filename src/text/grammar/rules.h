@@ -23,7 +23,7 @@ inline constexpr int32_t kUnbounded = std::numeric_limits<int32_t>::max();
 // machine refuses no grammar.
 struct Limits {
   size_t expressions = 1'000'000;
-  std::chrono::milliseconds time{2000};
+  std::chrono::milliseconds time{1500};
 };
 
 struct Expr {

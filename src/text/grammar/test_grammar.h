@@ -10,7 +10,8 @@ namespace gabbro::text::grammar {
 
 class TestGrammar {
  public:
-  TestGrammar(OutputFormat::Kind kind, std::string source) : automaton_(compile_format({kind, std::move(source)})) {}
+  TestGrammar(OutputFormat::Kind kind, std::string source) : TestGrammar(OutputFormat{kind, std::move(source)}) {}
+  explicit TestGrammar(const OutputFormat& format) : automaton_(compile_format(format)) {}
 
   bool accepts(std::string_view text) {
     const Automaton::State end = automaton_.next(automaton_.start(), text);

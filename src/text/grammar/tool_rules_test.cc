@@ -48,6 +48,23 @@ TEST(ToolRules, OtherAnswersAreFreeUntilACallBegins) {
   EXPECT_FALSE(several.begins(f + call(R"({"name": "x)")));
 }
 
+TEST(ToolRules, ThoughtsMayComeFirstAndHoldNoCalls) {
+  const std::string f = call(R"({"name": "f", "arguments": {"a": 7}})"), thoughts = "<think>\na <tool_call> {</think>";
+  for (const bool is_required : {false, true}) {
+    const std::string source = hermes(is_required ? R"("required": true)" : R"("required": false)");
+    TestGrammar optional({.kind = kCalls, .source = source, .after = "</think>", .optional_begin = "<think>"});
+    for (const std::string& text : {f, thoughts + f, thoughts + "\n\n" + f})
+      EXPECT_TRUE(optional.accepts(text)) << text;
+    for (const std::string& text : {thoughts + "<tool_call>x", "x" + thoughts})
+      EXPECT_FALSE(optional.accepts(text)) << text;
+    EXPECT_EQ(optional.accepts(thoughts + "\n\nyes"), !is_required);
+    EXPECT_EQ(optional.accepts("yes"), !is_required);
+    TestGrammar open({.kind = kCalls, .source = source, .after = "</think>"});
+    EXPECT_TRUE(open.accepts("a <tool_call></think>" + f));
+    EXPECT_FALSE(open.accepts(f));
+  }
+}
+
 TEST(ToolRules, RequiredCallsInTheFormsOfOtherFamilies) {
   const auto accepts = [](const char* format, const std::string& text) {
     return TestGrammar(kCalls, R"({"format": ")" + std::string(format) + R"(", "required": true, )" + kTools + "}")

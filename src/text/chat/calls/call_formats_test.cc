@@ -176,6 +176,16 @@ TEST(CallFormats, Gemma) {
           "[f|{\"s\": \"x\", \"o\": {\"k\":[\"a\",true]}}][g|{}]"}});
 }
 
+TEST(CallFormats, Generic) {
+  check(Format::kGeneric,
+        {{"{\"tool_calls\": [{\"name\": \"f\", \"arguments\": {\"a\": {}}}, {\"name\": \"g\", \"arguments\": {}}]}",
+          "[f|{\"a\": {}}][g|{}]"},
+         {"I look.\n{\"tool_calls\": [{\"name\": \"f\"}]}\n", "I look.[f|{}]"},
+         {"{\"tool_calls\": []}", "{\"tool_calls\": []}"},
+         {"{\"tool\": {}} {", "{\"tool\": {}} {"},
+         {"{\"tool_calls\": [{\"name\": \"f\", \"arguments\": {\"a\": 1", "[f|{\"a\": 1"}});
+}
+
 TEST(CallFormats, AreKnownByTheTemplate) {
   for (const auto& [source, format] :
        std::vector<std::pair<const char*, Format>>{{"[TOOL_CALLS][AVAILABLE_TOOLS]", Format::kMistralList},

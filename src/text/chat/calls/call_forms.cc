@@ -11,8 +11,8 @@ using Format = ToolCallFormat;
 constexpr std::string_view kFormatNames[] = {
     "none",     "hermes", "llama3",  "mistral_list",   "mistral", "command", "phi4", "granite",
     "deepseek", "kimi",   "harmony", "qwen_tags",      "glm",     "minimax", "dsml", "pythonic",
-    "llama4",   "lfm2",   "olmo3",   "function_gemma", "gemma4"};
-static_assert(std::size(kFormatNames) == static_cast<size_t>(Format::kGemma4) + 1);
+    "llama4",   "lfm2",   "olmo3",   "function_gemma", "gemma4",  "generic"};
+static_assert(std::size(kFormatNames) == static_cast<size_t>(Format::kGeneric) + 1);
 
 }  // namespace
 
@@ -64,6 +64,8 @@ CallForm call_form(Format format) {
       return function_gemma_form();
     case Format::kGemma4:
       return gemma4_form();
+    case Format::kGeneric:
+      return ObjectMarkers{.begin = "{\"tool_calls\": ", .end = "}", .is_list = true};
   }
   return {};
 }

@@ -17,6 +17,11 @@ std::string decoded(const std::string& json) {
 }  // namespace
 
 void ObjectCallReader::finish() {
+  if (named_ != nullptr) {
+    named_->finish();
+    for (const ToolCallPiece& piece : named_->take()) emit(piece.kind, piece.text);
+    return;
+  }
   if (state_ == State::kBroken) {
     emit(PieceKind::kArguments, held_);
   } else if (state_ == State::kText) {
@@ -68,13 +73,39 @@ void ObjectCallReader::step_text(char c) {
   }
 }
 
+// Whether `held_` begins name.call( of a known tool, as Llama 3 calls tools that it was trained with. Its parameters
+// follow as in Python.
+bool ObjectCallReader::begins_named_call() {
+  if (has_text() || after_call_) return false;
+  for (const auto& [name, parameters] : tools_) {
+    const std::string head = name + ".call(";
+    if (held_ == head) {
+      named_ = std::make_unique<LooseCallReader>(python_form(), tools_);
+      for (const char c : "[" + name) named_->step(c);
+      held_.clear();
+      blanks_.clear();
+      step_named('(');
+      return true;
+    }
+    if (head.starts_with(held_)) return true;
+  }
+  return false;
+}
+
+void ObjectCallReader::step_named(char c) {
+  named_->step(c);
+  for (const ToolCallPiece& piece : named_->take()) emit(piece.kind, piece.text);
+}
+
 // Without a marker a call is at the begin of the answer, or after another one.
 void ObjectCallReader::step_bare(char c) {
+  if (named_ != nullptr) return step_named(c);
   if (is_call_space(c)) {
     (held_.empty() ? blanks_ : held_) += c;
     return;
   }
   held_ += c;
+  if (begins_named_call()) return;
   if (c == '{') {
     begin_object();
     state_ = State::kKey;

@@ -1,7 +1,9 @@
 // Calls that are objects of JSON with their name in it: within tags, in a list after a marker, or bare.
 #pragma once
 
-#include "src/text/chat/calls/call_reader.h"
+#include <memory>
+
+#include "src/text/chat/calls/loose_calls.h"
 #include "src/text/chat/json_repair.h"
 
 namespace gabbro::text {
@@ -29,6 +31,8 @@ class ObjectCallReader final : public CallReader {
 
   void step_text(char c);
   void step_bare(char c);
+  bool begins_named_call();
+  void step_named(char c);
   void step_object(char c);
   void step_key(char c);
   void step_value(char c);
@@ -43,6 +47,7 @@ class ObjectCallReader final : public CallReader {
   bool has_marker() const { return !markers_.begin.empty(); }
 
   const ObjectMarkers markers_;
+  std::unique_ptr<LooseCallReader> named_;  // of name.call( and all that follows
   State state_ = State::kText;
   bool is_list_ = false;  // the objects are in a list
   // The call that is being read.

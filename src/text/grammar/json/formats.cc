@@ -39,8 +39,9 @@ std::map<std::string, std::string, std::less<>> make_formats() {
       {"date", date},
       {"time", time},
       {"date-time", date + "T" + time},
-      {"duration", R"(P((\d+D|\d+M(\d+D)?|\d+Y(\d+M(\d+D)?)?)(T(\d+S|\d+M(\d+S)?|\d+H(\d+M(\d+S)?)?))?)"
-                   R"(|T(\d+S|\d+M(\d+S)?|\d+H(\d+M(\d+S)?)?)|\d+W))"},
+      {"duration",
+       R"(P((\d{1,9}D|\d{1,9}M(\d{1,9}D)?|\d{1,9}Y(\d{1,9}M(\d{1,9}D)?)?)(T(\d{1,9}S|\d{1,9}M(\d{1,9}S)?|\d{1,9}H(\d{1,9}M(\d{1,9}S)?)?))?)"
+       R"(|T(\d{1,9}S|\d{1,9}M(\d{1,9}S)?|\d{1,9}H(\d{1,9}M(\d{1,9}S)?)?)|\d{1,9}W))"},
       {"email", part + "(\\." + part + "){0,2}@" + label + "(\\." + label + "){1,3}"},
       {"hostname", host},
       {"ipv4", byte + "(\\." + byte + "){3}"},

@@ -331,8 +331,9 @@ void KeywordReader::dependent_schemas(const SchemaJson& value, const std::string
 void KeywordReader::dependencies(const SchemaJson& value, const std::string& at) {
   if (!value.is_object()) SchemaDocument::refuse(at, "expected an object");
   for (const auto& [name, one] : value.items()) {
-    const SchemaJson single{{name, one}};
-    one.is_array() ? dependent_required(single, at) : dependent_schemas(single, at);
+    const std::string place = at + pointer_step(name);
+    depend_on(name, one.is_array() ? document_.own(SchemaJson{{"required", one}}, at) : document_.add(one, place),
+              place);
   }
 }
 

@@ -8,6 +8,8 @@ namespace gabbro::text::grammar {
 namespace {
 
 constexpr uint64_t kLargestMultiple = 2000;  // states of the automaton that divides
+constexpr size_t kMostWholeDigits = 19, kMostFractionDigits = 17;
+constexpr int32_t kMostExponentDigits = 3;
 
 Pattern choice_of(std::vector<Pattern> parts) { return {.kind = Pattern::Kind::kChoice, .parts = std::move(parts)}; }
 Pattern sequence_of(std::vector<Pattern> parts) {
@@ -56,6 +58,10 @@ Pattern fraction_to(const std::string& f, bool exclusive) {
 // Numbers of as many digits as both have, from `a` to `b`.
 Pattern between(const std::string& a, const std::string& b) {
   if (a.empty()) return {};
+  if (a.find_first_not_of('0') == a.npos && b.find_first_not_of('9') == b.npos) {
+    const auto length = static_cast<int32_t>(a.size());
+    return digits(length, length);
+  }
   const std::string a_rest = a.substr(1), b_rest = b.substr(1);
   const auto rest = static_cast<int32_t>(a_rest.size());
   if (a[0] == b[0]) return sequence_of({one_digit(a[0], a[0]), between(a_rest, b_rest)});
@@ -203,15 +209,37 @@ int compare(const Decimal& a, const Decimal& b) {
   return a.fraction == b.fraction ? 0 : a.fraction < b.fraction ? -sign : sign;
 }
 
+namespace {
+
+// Numbers without a sign and an exponent, with as many digits as 64 bits hold, and as many as the bounds need: models
+// may write digits without end. With multiples, whose automata are large, any number of digits.
+Pattern plain_number(const NumberRange& range) {
+  const bool is_free = !range.multiples_of.empty();
+  size_t whole_digits = kMostWholeDigits, fraction_digits = kMostFractionDigits;
+  for (const std::optional<Bound>& bound : {range.least, range.most}) {
+    if (!bound) continue;
+    whole_digits = std::max(whole_digits, bound->value.whole.size() + 1);
+    fraction_digits = std::max(fraction_digits, bound->value.fraction.size() + 1);
+  }
+  const auto most = [&](size_t count) { return is_free ? kUnbounded : static_cast<int32_t>(count); };
+  const int32_t more = is_free ? kUnbounded : static_cast<int32_t>(whole_digits) - 1;
+  Pattern whole = choice_of({text_of("0"), sequence_of({one_digit('1', '9'), digits(0, more)})});
+  if (range.integer) return whole;
+  Pattern fraction = sequence_of({text_of("."), digits(1, most(fraction_digits))});
+  return sequence_of({std::move(whole), repeat_pattern(std::move(fraction), 0, 1)});
+}
+
+}  // namespace
+
 ExprId number_expr(Rules& rules, const NumberRange& range) {
-  const Pattern whole = choice_of({text_of("0"), sequence_of({one_digit('1', '9'), digits(0, kUnbounded)})});
-  const Pattern plain = range.integer ? whole : sequence_of({whole, any_fraction()});
+  const Pattern plain = plain_number(range);
   if (!range.least && !range.most && range.multiples_of.empty()) {
     Pattern all = sequence_of({repeat_pattern(text_of("-"), 0, 1), plain});
     if (!range.integer) {
       const Pattern sign{.kind = Pattern::Kind::kSet, .set = {{'+', '+'}, {'-', '-'}}};
       const Pattern e{.kind = Pattern::Kind::kSet, .set = {{'e', 'e'}, {'E', 'E'}}};
-      all.parts.push_back(repeat_pattern(sequence_of({e, repeat_pattern(sign, 0, 1), digits(1, kUnbounded)}), 0, 1));
+      all.parts.push_back(
+          repeat_pattern(sequence_of({e, repeat_pattern(sign, 0, 1), digits(1, kMostExponentDigits)}), 0, 1));
     }
     return pattern_expr(rules, all, Encoding::kUtf8);
   }

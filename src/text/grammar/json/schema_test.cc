@@ -89,6 +89,9 @@ const std::vector<SchemaCase>& schema_cases() {
       {R"({"type": "object", "properties": {"a": {}, "b": {}}, "dependentRequired": {"a": ["b"]}})",
        {"{}", R"({"b":1})", R"({"a":1,"b":1})"},
        {R"({"a":1})"}},
+      {R"({"type": "object", "properties": {"a": {}, "b": {}}, "dependencies": {"a": {"properties": {"b": {"const": 1}}}, "b": ["a"]}})",
+       {R"({})", R"({"a": 0})", R"({"a": 0, "b": 1})"},
+       {R"({"a": 0, "b": 2})", R"({"b": 1})"}},
       {R"({"type": "object", "properties": {"a": {}, "b": {}}, "dependentSchemas": {"a": {"properties": {"b": {"const": 1}}}}})",
        {R"({"b":2})", R"({"a":1,"b":1})"},
        {R"({"a":1,"b":2})"}},
@@ -198,6 +201,25 @@ TEST(Schema, HostileSchemasEnd) {
   EXPECT_EQ(refusal(kSchema, loop), "");
   EXPECT_THAT(refusal(kSchema, R"({"pattern": "^(((a{1,999}){1,999}){1,999})$", "maxLength": 9999999})"),
               testing::Not(testing::IsEmpty()));
+}
+
+TEST(Numbers, DigitsAreBounded) {
+  TestGrammar number(kSchema, R"({"type": "number"})"), integer(kSchema, R"({"type": "integer"})"),
+      bounded(kSchema, R"({"type": "number", "minimum": 0, "maximum": 1})"),
+      large(kSchema, R"({"type": "integer", "minimum": 1e30})"),
+      huge(kSchema, R"({"type": "integer", "minimum": 1e300})");
+  const std::string digits(19, '7'), fraction(17, '3');
+  EXPECT_TRUE(number.accepts("-" + digits + "." + fraction + "e-308"));
+  EXPECT_FALSE(number.begins(digits + "7"));
+  EXPECT_FALSE(number.begins("0." + fraction + "3"));
+  EXPECT_FALSE(number.begins("1e1000"));
+  EXPECT_TRUE(integer.accepts(digits));
+  EXPECT_FALSE(integer.begins(digits + "0"));
+  EXPECT_TRUE(bounded.accepts("0." + fraction));
+  EXPECT_FALSE(bounded.begins("0." + fraction + "3"));
+  EXPECT_TRUE(large.accepts("1" + std::string(30, '0')));
+  EXPECT_FALSE(large.accepts(digits));
+  EXPECT_TRUE(huge.accepts("2" + std::string(300, '0')));
 }
 
 TEST(JsonObject, TakesAnyObject) {

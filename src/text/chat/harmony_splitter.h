@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "src/server/answer/thoughts.h"
 #include "src/text/chat/calls/call_reader.h"
+#include "src/text/chat/thoughts.h"
 
-namespace gabbro::server {
+namespace gabbro::text {
 
 class HarmonySplitter {
  public:
@@ -26,10 +26,10 @@ class HarmonySplitter {
   void end_body(std::vector<AnswerPiece>& pieces);
   void add(std::string_view text, std::vector<AnswerPiece>& pieces) const;
 
-  const text::MarkerSearch begins_, ends_;
+  const MarkerSearch begins_, ends_;
   State state_ = State::kStart;
   std::string head_, held_;
   bool is_thought_ = false, is_call_ = false;  // of the body
 };
 
-}  // namespace gabbro::server
+}  // namespace gabbro::text

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace gabbro::server {
+namespace gabbro::text {
 
 struct AnswerPiece {
   std::string text;
@@ -17,15 +17,22 @@ struct AnswerPiece {
 struct ThoughtForm {
   std::string_view open = "<think>", close = "</think>";
   bool is_harmony = false;  // in the channels of gpt-oss
+  bool is_known = false;    // the template has the tags
 };
 
 // The text with which a model closes its thoughts and begins the answer.
 std::string closing_of(const ThoughtForm& form);
 
+// The text with which it closes them and begins an answer or a call; empty: closing_of() does so.
+std::string soft_closing_of(const ThoughtForm& form);
+
 // The form that a chat template teaches; "<think>" where it shows none.
 ThoughtForm thought_form(std::string_view template_source);
 
-class HarmonySplitter;  // src/server/answer/harmony_splitter.h
+// The names of control tokens that a vocabulary may have for the tags: the splitter has to see them.
+std::vector<std::string> thought_controls(const ThoughtForm& form);
+
+class HarmonySplitter;  // src/text/chat/harmony_splitter.h
 
 class ThoughtSplitter {
  public:
@@ -63,4 +70,4 @@ struct ThoughtReading {
 // Whether a rendered prompt ends with the open tag.
 bool ends_with_open_thought(std::string_view prompt, const ThoughtForm& form = {});
 
-}  // namespace gabbro::server
+}  // namespace gabbro::text

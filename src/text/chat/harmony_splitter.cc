@@ -1,11 +1,11 @@
-#include "src/server/answer/harmony_splitter.h"
+#include "src/text/chat/harmony_splitter.h"
 
 #include <utility>
 
-namespace gabbro::server {
+namespace gabbro::text {
 namespace {
 
-constexpr std::string_view kMessage = "<|message|>", kChannel = "<|channel|>", kRecipient = "to=";
+constexpr std::string_view kBodyMark = "<|message|>", kChannelMark = "<|channel|>", kRecipientMark = "to=";
 
 // The word after `name` in a head; empty: it has none.
 std::string_view word_after(std::string_view head, std::string_view name) {
@@ -36,13 +36,13 @@ void HarmonySplitter::add(std::string_view text, std::vector<AnswerPiece>& piece
 void HarmonySplitter::step(char c, std::vector<AnswerPiece>& pieces) {
   if (state_ == State::kHead) {
     head_ += c;
-    if (head_.ends_with(kMessage)) begin_body(pieces);
+    if (head_.ends_with(kBodyMark)) begin_body(pieces);
     return;
   }
   held_ += c;
   const int found = (state_ == State::kStart ? begins_ : ends_).find(held_);
-  if (found == text::MarkerSearch::kMore) return;
-  if (found == text::MarkerSearch::kText) {
+  if (found == MarkerSearch::kMore) return;
+  if (found == MarkerSearch::kText) {
     const std::string text = std::exchange(held_, {});
     state_ = State::kBody;
     add(std::string_view(text).substr(0, 1), pieces);
@@ -57,11 +57,11 @@ void HarmonySplitter::step(char c, std::vector<AnswerPiece>& pieces) {
 }
 
 void HarmonySplitter::begin_body(std::vector<AnswerPiece>& pieces) {
-  const std::string_view recipient = word_after(head_, kRecipient);
+  const std::string_view recipient = word_after(head_, kRecipientMark);
   is_call_ = recipient.starts_with("functions.");
-  is_thought_ = !is_call_ && word_after(head_, kChannel) == "analysis";
+  is_thought_ = !is_call_ && word_after(head_, kChannelMark) == "analysis";
   if (is_call_) {
-    add(std::string(kChannel) + "commentary to=" + std::string(recipient) + std::string(kMessage), pieces);
+    add(std::string(kChannelMark) + "commentary to=" + std::string(recipient) + std::string(kBodyMark), pieces);
   }
   head_.clear();
   state_ = State::kBody;
@@ -76,4 +76,4 @@ void HarmonySplitter::finish(std::vector<AnswerPiece>& pieces) {
   held_.clear();
 }
 
-}  // namespace gabbro::server
+}  // namespace gabbro::text

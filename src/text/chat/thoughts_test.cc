@@ -1,10 +1,10 @@
-#include "src/server/answer/thoughts.h"
+#include "src/text/chat/thoughts.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-namespace gabbro::server {
+namespace gabbro::text {
 namespace {
 
 using Mode = ThoughtSplitter::Mode;
@@ -123,4 +123,4 @@ TEST(Thoughts, OpenPrompts) {
 }
 
 }  // namespace
-}  // namespace gabbro::server
+}  // namespace gabbro::text

@@ -1,20 +1,20 @@
-#include "src/server/answer/thoughts.h"
+#include "src/text/chat/thoughts.h"
 
 #include <algorithm>
 
-#include "src/server/answer/harmony_splitter.h"
+#include "src/text/chat/harmony_splitter.h"
 
-namespace gabbro::server {
+namespace gabbro::text {
 namespace {
 
-constexpr std::string_view kSpace = " \t\r\n";
+constexpr std::string_view kThoughtSpace = " \t\r\n";
 
 // A template has the tag that closes thoughts, or the one that opens them.
-constexpr ThoughtForm kForms[] = {
+constexpr ThoughtForm kThoughtForms[] = {
     {"<think>", "</think>"},       {"[THINK]", "[/THINK]"},           {"<|START_THINKING|>", "<|END_THINKING|>"},
     {"<mm:think>", "</mm:think>"}, {"<seed:think>", "</seed:think>"}, {"<|channel>thought\n", "<channel|>"}};
 
-void add(std::vector<AnswerPiece>& pieces, std::string_view text, bool is_thought) {
+void add_piece(std::vector<AnswerPiece>& pieces, std::string_view text, bool is_thought) {
   if (!text.empty()) pieces.push_back({std::string(text), is_thought});
 }
 
@@ -34,13 +34,27 @@ std::string closing_of(const ThoughtForm& form) {
   return form.close.starts_with("</") ? "\n" + close + "\n\n" : close;
 }
 
+std::string soft_closing_of(const ThoughtForm& form) { return form.is_harmony ? "<|end|><|start|>assistant" : ""; }
+
 ThoughtForm thought_form(std::string_view source) {
   const auto has = [&](std::string_view text) { return source.find(text) != source.npos; };
-  if (has("<|channel|>") && has("<|message|>")) return {.is_harmony = true};
-  const auto found = std::ranges::find_if(kForms, [&](const ThoughtForm& form) {
+  if (has("<|channel|>") && has("<|message|>")) return {.is_harmony = true, .is_known = true};
+  const auto found = std::ranges::find_if(kThoughtForms, [&](const ThoughtForm& form) {
     return has(form.close) || has(form.open.substr(0, form.open.find('\n')));
   });
-  return found != std::end(kForms) ? *found : ThoughtForm();
+  if (found == std::end(kThoughtForms)) return {};
+  ThoughtForm form = *found;
+  form.is_known = true;
+  return form;
+}
+
+std::vector<std::string> thought_controls(const ThoughtForm& form) {
+  std::vector<std::string> names;
+  for (const std::string_view tag : {form.open, form.close}) {
+    const size_t end = tag.find('>');  // "<|channel>thought" is a token and a word
+    names.emplace_back(tag.substr(0, end == tag.npos ? end : end + 1));
+  }
+  return names;
 }
 
 ThoughtSplitter::ThoughtSplitter(Mode mode, ThoughtForm form)
@@ -75,7 +89,7 @@ std::vector<AnswerPiece> ThoughtSplitter::finish() {
 
 void ThoughtSplitter::advance(std::vector<AnswerPiece>& pieces, bool at_end) {
   if (state_ == State::kStart) {
-    const size_t first = std::min(pending_.find_first_not_of(kSpace), pending_.size());
+    const size_t first = std::min(pending_.find_first_not_of(kThoughtSpace), pending_.size());
     const std::string_view rest = std::string_view(pending_).substr(first);
     if (rest.starts_with(form_.open)) {
       pending_.erase(0, first + form_.open.size());
@@ -88,20 +102,20 @@ void ThoughtSplitter::advance(std::vector<AnswerPiece>& pieces, bool at_end) {
   }
   if (state_ == State::kThoughtStart || state_ == State::kThought) advance_thought(pieces, at_end);
   if (state_ == State::kAnswerStart) {
-    const size_t first = pending_.find_first_not_of(kSpace);
+    const size_t first = pending_.find_first_not_of(kThoughtSpace);
     if (first == pending_.npos) return pending_.clear();
     pending_.erase(0, first);
     state_ = State::kAnswer;
   }
   if (state_ == State::kAnswer) {
-    add(pieces, pending_, false);
+    add_piece(pieces, pending_, false);
     pending_.clear();
   }
 }
 
 void ThoughtSplitter::advance_thought(std::vector<AnswerPiece>& pieces, bool at_end) {
   if (state_ == State::kThoughtStart) {
-    const size_t first = pending_.find_first_not_of(kSpace);
+    const size_t first = pending_.find_first_not_of(kThoughtSpace);
     if (first == pending_.npos) return pending_.clear();
     pending_.erase(0, first);
     state_ = State::kThought;
@@ -110,9 +124,9 @@ void ThoughtSplitter::advance_thought(std::vector<AnswerPiece>& pieces, bool at_
   std::string_view thought = std::string_view(pending_).substr(0, close);
   if (close == pending_.npos && !at_end) thought.remove_suffix(begun_tag(thought, form_.close));
   // White space may be followed by the tag.
-  const size_t last = thought.find_last_not_of(kSpace);
+  const size_t last = thought.find_last_not_of(kThoughtSpace);
   thought = thought.substr(0, last == thought.npos ? 0 : last + 1);
-  add(pieces, thought, true);
+  add_piece(pieces, thought, true);
   if (close == pending_.npos) {
     pending_.erase(0, thought.size());
     return;
@@ -123,8 +137,8 @@ void ThoughtSplitter::advance_thought(std::vector<AnswerPiece>& pieces, bool at_
 
 bool ends_with_open_thought(std::string_view prompt, const ThoughtForm& form) {
   if (form.is_harmony) return false;
-  const auto trimmed = [](std::string_view text) { return text.substr(0, text.find_last_not_of(kSpace) + 1); };
+  const auto trimmed = [](std::string_view text) { return text.substr(0, text.find_last_not_of(kThoughtSpace) + 1); };
   return trimmed(prompt).ends_with(trimmed(form.open));
 }
 
-}  // namespace gabbro::server
+}  // namespace gabbro::text
