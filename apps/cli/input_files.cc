@@ -10,6 +10,7 @@
 
 #include "apps/cli/text_files.h"
 #include "src/base/error.h"
+#include "src/base/link_target.h"
 #include "src/formats/gguf/gguf_split.h"
 #include "src/hub/model_cache.h"
 #include "src/hub/ollama_layers.h"
@@ -105,7 +106,8 @@ void InputFiles::refuse_output(const std::string& path) const {
                 "inputs are not overwritten: name another file");
   };
   refuse(path);
-  for (const char* const ending : kWrittenMeanwhile) refuse(path + ending);
+  const std::string target = link_target(path);
+  for (const char* const ending : kWrittenMeanwhile) refuse(target + ending);
 }
 
 void InputFiles::refuse_folder(const std::string& folder) const {

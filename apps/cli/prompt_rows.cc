@@ -177,7 +177,10 @@ void read_fields(const Json& fields, const GenerationOptions& defaults, PromptRo
   const Json *prompt = find("prompt"), *messages = find("messages"), *tools = find("tools");
   if (prompt != nullptr && prompt->is_string()) row.prompt = *prompt;
   require_known(fields);
+  constexpr double kExact = 0x1p53;  // a larger number of more digits would be another one in the answer
   if (row.id.is_structured()) throw wrong("id", row.id, "a text or a number");
+  if (row.id.is_number_float() && std::abs(row.id.get<double>()) >= kExact)
+    throw wrong("id", row.id, "a text or a number up to 2^64 - 1");
   if (prompt != nullptr && messages != nullptr)
     throw bad_input("\"prompt\" and \"messages\" are both there: give one of them");
   if (messages != nullptr) {
@@ -199,8 +202,35 @@ void read_fields(const Json& fields, const GenerationOptions& defaults, PromptRo
 
 }  // namespace
 
+namespace {
+
+std::string_view without_leading_space(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+}
+
+// One document of JSON that is not a row: a list of rows, or an object of several lines.
+void refuse_document(std::string_view text, const std::string& file) {
+  const std::string_view start = without_leading_space(text);
+  const std::string_view inside = without_leading_space(start.substr(std::min<size_t>(start.size(), 1)));
+  const bool is_list = start.starts_with('[') && inside.starts_with('{');
+  const bool is_long = start.starts_with('{') && start.find('\n') < start.find('"');
+  if ((!is_list && !is_long) || !Json::accept(start)) return;
+  throw Error(ErrorCode::kBadInput, fmt::format("{}: is one JSON document, expected an object in each line", file),
+              is_list ? "jq -c .[] writes a list so" : "jq -c . writes it so");
+}
+
+// A row of JSON may be indented; another text with leading spaces is a prompt.
+bool is_json_row(std::string_view line) {
+  if (line.starts_with('{')) return true;
+  const std::string_view start = without_leading_space(line);
+  return start.starts_with('{') && Json::accept(start);
+}
+
+}  // namespace
+
 std::vector<PromptLine> read_prompt_lines(const std::string& file) {
   const std::string text = read_input(file);
+  refuse_document(text, file);
   std::vector<PromptLine> lines;
   size_t number = 0;
   for (const std::string_view line : split_lines(text)) {
@@ -221,7 +251,7 @@ PromptRow read_row(const PromptLine& line, const GenerationOptions& defaults) {
                 .error = {}};
   try {
     if (!text::is_valid_utf8(line.text)) throw bad_input("the line is not valid UTF-8");
-    const bool is_json = line.text.starts_with('{');
+    const bool is_json = is_json_row(line.text);
     read_fields(is_json ? parse_plain_json(line.text, "the line") : Json{{"prompt", line.text}}, defaults, row);
   } catch (const Error& error) {
     row.error = error.what();

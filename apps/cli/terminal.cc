@@ -17,6 +17,7 @@ namespace gabbro::cli {
 
 void prepare_streams() {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // writes beyond `ulimit -f` fail with EFBIG
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
     // Opened the wrong way round on purpose: using the closed stream stays an error.

@@ -18,7 +18,7 @@ struct OutputClosed : std::runtime_error {
   OutputClosed() : std::runtime_error("standard output was closed by its reader") {}
 };
 
-// Ignores SIGPIPE, and makes sure that no file that is opened later becomes a standard stream by accident.
+// Ignores SIGPIPE and SIGXFSZ, and makes sure that no file that is opened later becomes a standard stream by accident.
 void prepare_streams();
 
 bool is_terminal(int descriptor);

@@ -30,7 +30,10 @@ std::string read_all(int descriptor, const std::string& name) {
   char buffer[1 << 16];
   while (true) {
     const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
-    if (count == 0) return with_unix_lines(std::string(without_byte_order_mark(text, name)));
+    if (count == 0) {
+      require_utf8(text, name);
+      return with_unix_lines(std::string(without_byte_order_mark(text, name)));
+    }
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) throw bad_input("{}: cannot read: {}", name, std::strerror(errno));
     text.append(buffer, static_cast<size_t>(count));

@@ -56,7 +56,7 @@ int spawn(const ChildRequest& request, int input, int output, pid_t& child) {
   posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
   sigset_t defaults;
   sigemptyset(&defaults);
-  sigaddset(&defaults, SIGPIPE);
+  for (const int signal : {SIGPIPE, SIGXFSZ}) sigaddset(&defaults, signal);
   posix_spawnattr_setsigdefault(&attributes, &defaults);
   // A separate process group: a kill reaches what the child started, and Ctrl-C does not reach the child.
   posix_spawnattr_setpgroup(&attributes, 0);

@@ -29,7 +29,7 @@ struct ChildRequest {
   const std::atomic<bool>* cancel = nullptr;
 };
 
-// As below, with these options. The child gets the default action of SIGPIPE.
+// As below, with these options. The child gets the default actions of SIGPIPE and SIGXFSZ.
 ChildResult run_child(const ChildRequest& request);
 
 // `command`: the program's path and its arguments. The environment is passed on; standard input is empty. Kills the

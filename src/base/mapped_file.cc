@@ -7,10 +7,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "src/base/error.h"
+#include "src/base/link_target.h"
 #include "src/base/round_up.h"
 
 namespace gabbro {
@@ -100,14 +101,6 @@ void write_in_place(const std::string& path, std::span<const std::span<const std
   if (!written || file.close() != 0) throw failed("{}: cannot write: {}", path, std::strerror(errno));
 }
 
-// The file that a symbolic link names.
-std::string resolved(const std::string& path) {
-  char* const name = ::realpath(path.c_str(), nullptr);
-  const std::string target = name != nullptr ? name : path;
-  std::free(name);
-  return target;
-}
-
 constexpr size_t kPage = 4096;
 
 }  // namespace
@@ -193,6 +186,18 @@ std::string read_file(const std::string& path, size_t limit) {
   return text;
 }
 
+std::string link_target(const std::string& path) {
+  constexpr int kMostLinks = 40;  // the kernel's limit
+  std::filesystem::path target = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    std::error_code error;
+    const std::filesystem::path next = std::filesystem::read_symlink(target, error);
+    if (error) return target;
+    target = target.parent_path() / next;
+  }
+  throw failed("{}: {}", path, std::strerror(ELOOP));
+}
+
 void write_file_atomically(const std::string& path, std::span<const std::byte> bytes) {
   write_file_atomically(path, std::span(&bytes, 1));
 }
@@ -202,7 +207,7 @@ void write_file_atomically(const std::string& path, std::span<const std::span<co
   const bool exists = ::stat(path.c_str(), &info) == 0;
   if (exists && S_ISDIR(info.st_mode)) throw failed("{}: is a folder, not a file", path);
   if (exists && !S_ISREG(info.st_mode)) return write_in_place(path, pieces);
-  const std::string target = exists ? resolved(path) : path;
+  const std::string target = link_target(path);
   TemporaryFile temporary(target);
   Descriptor& file = temporary.file;
   if (file.get() < 0) throw failed("{}: cannot write to its folder: {}", path, std::strerror(errno));

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "src/base/error.h"
+#include "src/base/link_target.h"
 #include "src/base/mapped_file.h"
 
 namespace gabbro {
@@ -43,7 +44,11 @@ int rename_to_free_name(const char* from, const char* to) {
 }  // namespace
 
 ResumableFile::ResumableFile(const std::string& path, const std::string& recipe, uint64_t bytes)
-    : path_(path), partial_(path + ".partial"), list_(partial_ + ".parts"), bytes_(bytes) {
+    : path_(path),
+      target_(link_target(path)),
+      partial_(target_ + ".partial"),
+      list_(partial_ + ".parts"),
+      bytes_(bytes) {
   require_room();
   try {
     lock_list();
@@ -62,7 +67,7 @@ ResumableFile::ResumableFile(const std::string& path, const std::string& recipe,
 void ResumableFile::require_room() const {
   struct stat info = {};
   const uint64_t there = ::stat(partial_.c_str(), &info) == 0 ? static_cast<uint64_t>(info.st_blocks) * 512 : 0;
-  const uint64_t needed = bytes_ > there ? bytes_ - there : 0, room = free_bytes(path_);
+  const uint64_t needed = bytes_ > there ? bytes_ - there : 0, room = free_bytes(target_);
   if (room < needed) throw failed("{}: needs {} bytes, its disk has {} free", path_, needed, room);
 }
 
@@ -193,7 +198,7 @@ void ResumableFile::sync() {
 void ResumableFile::finish(bool replaces) {
   sync();
   const int renamed =
-      replaces ? ::rename(partial_.c_str(), path_.c_str()) : rename_to_free_name(partial_.c_str(), path_.c_str());
+      replaces ? ::rename(partial_.c_str(), target_.c_str()) : rename_to_free_name(partial_.c_str(), target_.c_str());
   if (renamed != 0 && errno == EEXIST) {
     throw Error(ErrorCode::kBadInput, fmt::format("{}: is there by now, written by another program", path_),
                 "replace it with --force");

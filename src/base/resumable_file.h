@@ -13,8 +13,9 @@
 
 namespace gabbro {
 
-// The parts are in PATH.partial, and the names of those that are complete in PATH.partial.parts. `finish` gives the
-// file its name: before, nothing is there under it. The list is locked: one process writes the file at a time.
+// The parts are in PATH.partial, and the names of complete parts in PATH.partial.parts; PATH is the target of a link.
+// `finish` gives the file its name: before, nothing is there under it. The list is locked: one process writes the file
+// at a time.
 class ResumableFile {
  public:
   // Continues if both files are there and were begun with the same `recipe` (one line: everything that decides the
@@ -53,7 +54,7 @@ class ResumableFile {
   void close();
   [[noreturn]] void fail(const char* what) const;
 
-  std::string path_, partial_, list_;
+  std::string path_, target_, partial_, list_;  // the target: of a link at the path
   uint64_t bytes_;
   int data_ = -1, names_ = -1;                // descriptors
   std::map<std::string, std::string> parts_;  // their digests

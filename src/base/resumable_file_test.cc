@@ -106,6 +106,24 @@ TEST_F(ResumableFileTest, AFileThatCameUpMeanwhileIsKept) {
   EXPECT_EQ(read_file(path_), std::string(4, '\0'));
 }
 
+TEST_F(ResumableFileTest, ALinkKeepsItsNameAndItsTargetIsWritten) {
+  const std::string link = path_ + ".link";
+  fs::remove(link);
+  fs::create_symlink(fs::path(path_).filename(), link);
+  for (const bool replaces : {false, true}) {  // the target is missing, and is there
+    ResumableFile file(link, "recipe", 4);
+    file.write(0, bytes_of("head"));
+    EXPECT_EQ(file.partial_path(), path_ + ".partial");
+    file.finish(replaces);
+    EXPECT_TRUE(fs::is_symlink(link));
+    EXPECT_EQ(read_file(path_), "head");
+  }
+  fs::remove(link);
+  fs::create_symlink(fs::path(link).filename(), link);
+  EXPECT_THROW(ResumableFile(link, "recipe", 4), Error);  // a loop
+  fs::remove(link);
+}
+
 TEST_F(ResumableFileTest, WhatIsDiscardedLeavesNothing) {
   ResumableFile file(path_, "recipe", 8);
   file.write(0, bytes_of("head"));

@@ -44,8 +44,13 @@ std::vector<std::string> write_fields(const Checkpoint& checkpoint, const Conver
   if (!std::filesystem::is_directory(path)) path = path.parent_path();
   writer.add_string("general.name", std::filesystem::weakly_canonical(path).filename().string());
   model.write_fields(fields);
-  const GenerationDefaults defaults = read_generation_defaults(checkpoint.metadata());
+  GenerationDefaults defaults = read_generation_defaults(checkpoint.metadata());
   for (const auto& [option, name, value] : defaults.values) {
+    if (option->gguf == nullptr) {
+      defaults.warnings.push_back(fmt::format(
+          "{}: generation_config.json: GGUF has no place for {}: not part of the new file", checkpoint.path(), name));
+      continue;
+    }
     const std::string field = "general.sampling." + std::string(option->gguf);
     if (option->is_integer()) {
       writer.add_integer(field, gguf::ValueType::i32, static_cast<int64_t>(value));

@@ -18,10 +18,23 @@ namespace {
 
 bool has_encoder(DType dtype) { return !is_quantized(dtype) || quant_format(dtype).encode != nullptr; }
 
+std::vector<int64_t> without_ones(std::span<const int64_t> shape) {
+  std::vector<int64_t> lengths;
+  std::ranges::copy_if(shape, std::back_inserter(lengths), [](int64_t length) { return length != 1; });
+  return lengths;
+}
+
+// Matrices are compared by their shapes, other tensors by their number of elements.
+bool has_planned_size(const CheckpointTensor& source, const PlannedTensor& planned, const TransformersLayout& theirs) {
+  if (planned.shape.size() != 2) return source.elements() == planned.elements();
+  std::vector<int64_t> expected = {planned.shape[0] + theirs.skipped_rows + theirs.trailing_rows, planned.shape[1]};
+  if (theirs.transposed) std::swap(expected[0], expected[1]);
+  const std::vector<int64_t> there = without_ones(source.shape);
+  return there.size() == 2 ? there == without_ones(expected) : source.elements() == expected[0] * expected[1];
+}
+
 void check_size(const CheckpointTensor& source, const PlannedTensor& planned, const TransformersLayout& theirs) {
-  const int64_t skipped =
-      planned.shape.size() == 2 ? (theirs.skipped_rows + theirs.trailing_rows) * planned.shape[1] : 0;
-  if (source.elements() == planned.elements() + skipped) return;
+  if (has_planned_size(source, planned, theirs)) return;
   throw bad_input("{}: tensor {} has shape ({}), the model's sizes ask for ({})", source.file->path(),
                   quote(source.name), fmt::join(source.shape, ", "), fmt::join(planned.shape, ", "));
 }
@@ -178,6 +191,10 @@ void ConvertPlan::add(ConvertTarget target) {
   for (const CheckpointTensor* source : target.sources()) used_.insert(source->name);
   if (target.source != nullptr && target.dtype) {
     const DType from = target.source->dtype();
+    if (!is_quantized(from) && !is_floating(from)) {
+      throw bad_input("{}: tensor {}: weights in format {} are not supported", checkpoint_.path(),
+                      quote(target.source->name), target.source->format);
+    }
     const bool changed = from != *target.dtype || !target.merged.terms().empty();
     if (is_quantized(from) && changed && !requantized_) {
       requantized_ = true;

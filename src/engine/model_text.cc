@@ -31,13 +31,15 @@ std::vector<std::string> strings_or_none(const Metadata& file, std::string_view 
   return {views.begin(), views.end()};
 }
 
-// The field eos_token_id, one id or a list, of generation_config.json, else of config.json.
+// The field eos_token_id, one id or a list, of generation_config.json, else of config.json, else of its text_config.
 std::vector<int32_t> end_tokens(const Metadata& fields) {
-  for (const char* key : {"generation_config.eos_token_id", "eos_token_id"}) {
+  for (const char* key : {"generation_config.eos_token_id", "eos_token_id", "text_config.eos_token_id"}) {
     const MetadataValue* value = fields.find(key);
     if (value == nullptr) continue;
     if (const auto id = value->as<int32_t>()) return {*id};
     if (const auto ids = value->as_vector<int32_t>()) return *ids;
+    throw bad_input("{}: field '{}' is {}, not a token id or a list of token ids", fields.path(), key,
+                    value->describe());
   }
   return {};
 }
@@ -137,8 +139,13 @@ std::unique_ptr<text::Tokenizer> read_tokenizer_if_any(const Checkpoint& checkpo
 
 nlohmann::ordered_json template_variables(const text::Tokenizer& tokenizer) {
   auto variables = nlohmann::ordered_json::object();
-  if (tokenizer.bos() != text::kNoToken) variables["bos_token"] = std::string(tokenizer.piece(tokenizer.bos()));
-  if (tokenizer.eos() != text::kNoToken) variables["eos_token"] = std::string(tokenizer.piece(tokenizer.eos()));
+  const std::pair<const char*, int32_t> tokens[] = {{"bos_token", tokenizer.bos()},
+                                                    {"eos_token", tokenizer.eos()},
+                                                    {"unk_token", tokenizer.unknown()},
+                                                    {"pad_token", tokenizer.padding()}};
+  for (const auto& [name, id] : tokens) {
+    if (id != text::kNoToken) variables[name] = std::string(tokenizer.piece(id));
+  }
   return variables;
 }
 

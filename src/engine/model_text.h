@@ -31,7 +31,7 @@ text::Tokenizer read_tokenizer(TokenizerFiles files, std::vector<int32_t> end_of
 // Null if the model has no vocabulary, or if a folder has none that can be read: `missing` gives the reason.
 std::unique_ptr<text::Tokenizer> read_tokenizer_if_any(const Checkpoint& checkpoint, std::string& missing);
 
-// bos_token and eos_token as a template's variables, as transformers passes them; a token that is missing is left out.
+// bos_token, eos_token, unk_token and pad_token as a template's variables; a token that is missing is left out.
 nlohmann::ordered_json template_variables(const text::Tokenizer& tokenizer);
 
 // The tokens of a rendered template. Templates write bos themselves or leave it to the tokenizer: either way it is

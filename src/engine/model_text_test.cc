@@ -65,7 +65,7 @@ TEST(ModelText, ReadsWhatTheFileSays) {
   EXPECT_EQ(spec.add_eos, std::nullopt);
   EXPECT_EQ(file.chat_template(), "{{ eos_token }}");
   const auto variables = template_variables(read_tokenizer(file));
-  EXPECT_EQ(variables.dump(), R"({"bos_token":"<s>","eos_token":"</s>"})");
+  EXPECT_EQ(variables.dump(), R"({"bos_token":"<s>","eos_token":"</s>","unk_token":"<unk>"})");
   EXPECT_EQ(file_with([](gguf::Writer&) {}).chat_template(), std::nullopt);
 }
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "src/base/error.h"
+#include "src/base/quote.h"
 
 namespace gabbro {
 namespace {
@@ -162,6 +163,18 @@ std::optional<ForeignFile> recognize_checkpoint(std::string_view start, size_t s
   return std::nullopt;
 }
 
+// A short text where weights are expected; empty: it is none. Servers answer with a sentence such as "Entry not found".
+std::string message_in(std::span<const std::byte> bytes, FileKind expected) {
+  constexpr size_t kShown = 60;
+  if (expected == FileKind::kJson || expected == FileKind::kTemplate || bytes.size() > kExamined) return "";
+  const std::string_view text = without_leading_space({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const auto is_text = [](unsigned char c) { return c >= 0x20 ? c != 0x7F : c == '\n' || c == '\r' || c == '\t'; };
+  constexpr size_t kFewest = 9;  // a shorter file may be the start of one
+  if (text.size() < kFewest || !std::ranges::all_of(text, is_text)) return "";
+  const std::string_view line = text.substr(0, text.find_first_of("\r\n"));
+  return line.size() <= kShown ? std::string(line) : std::string(line.substr(0, kShown)) + "...";
+}
+
 }  // namespace
 
 std::optional<ForeignFile> recognize_file(std::span<const std::byte> bytes, std::string_view path, FileKind expected) {
@@ -189,7 +202,12 @@ bool is_unfinished_name(std::string_view name) {
 }
 
 void refuse_foreign(std::span<const std::byte> bytes, std::string_view path, FileKind expected) {
-  const auto foreign = recognize_file(bytes, path, expected);
+  auto foreign = recognize_file(bytes, path, expected);
+  const std::string message = foreign ? "" : message_in(bytes, expected);
+  if (!message.empty()) {
+    foreign = ForeignFile{"a text: " + quote(message),
+                          "where a download gave this, it is the server's answer: fetch the file again"};
+  }
   if (!foreign) return;
   throw Error(ErrorCode::kBadInput, fmt::format("{}: this is not {} but {}", path, name_of(expected), foreign->what),
               foreign->hint);

@@ -78,8 +78,12 @@ std::string folder_hint(const std::string& folder) {
     diffusers = diffusers || name == "model_index.json";
   }
   if (!gguf.empty()) return "name one of the GGUF files in it: " + shown(std::move(gguf));
-  if (diffusers) return "folders of diffusers, which hold a picture model, do not run yet";
+  if (diffusers) return "it is a picture model of diffusers: gabbro image draws with it";
   if (safetensors) return "its config.json is missing: download that too";
+  const fs::path snapshots = fs::path(folder) / "snapshots";
+  if (const std::vector<std::string> commits = names_in(snapshots.string()); !commits.empty())
+    return fmt::format("it is a folder of the Hub's cache: name a snapshot in it, {}",
+                       (snapshots / commits[0]).string());
   // A snapshot of the Hub's cache has links to the files of another folder.
   if (const auto blob = find_unfinished((fs::path(folder) / ".." / ".." / "blobs").string()))
     unfinished.push_back(*blob);

@@ -61,8 +61,11 @@ std::optional<PullResult> pull_from_cache(const Settings& settings, const PullOp
   } else {
     const RepoFolder folder = snapshot_folder(cache, *commit);
     auto path = find_in(folder, name);
+    // A configuration without weights is the start of a download.
+    const bool begun = std::ranges::any_of(
+        files, [](const std::string& file) { return file == "config.json" || file == "model_index.json"; });
     const bool is_other = name.tag.empty() && folder.problem.empty() && folder.broken.empty() && !files.empty();
-    if (!path && is_other) {  // a single file, or a tokenizer alone, say
+    if (!path && is_other && !begun) {  // a single file, or a tokenizer alone, say
       const auto single = single_file_of(files);
       path = single ? snapshot + "/" + *single : snapshot;
     }

@@ -207,6 +207,7 @@ hub::OllamaModel resolve(const std::string& model) {
   }
   const auto short_name = hub::find_short_name(model);
   if (const auto repo = short_name ? short_name : hub::parse_repo_name(model)) hub::refuse_broken_hub_model(*repo);
+  hub::refuse_broken_ollama_model(model);
   const std::string folder = models_folder();
   throw Error(ErrorCode::kBadInput, fmt::format("no model {}: neither a file nor in the cache", quote(model)),
               hint(model, folder.empty() ? "$GABBRO_HOME/models" : folder));

@@ -174,9 +174,30 @@ std::optional<std::string> find_hub_model(const RepoName& name) {
   return snapshot ? find_in(*snapshot, name) : std::nullopt;
 }
 
+namespace {
+
+// A repository whose default snapshot is missing may have others.
+void refuse_other_snapshots(const RepoName& name) {
+  const std::string folder = cache_folder();
+  const auto id = find_cached_repository(folder, name.id);
+  if (!id || !name.revision.empty()) return;
+  const RepoCache cache(folder, *id);
+  if (cache.commit_of(std::string(kDefaultRevision))) {
+    throw Error(ErrorCode::kBadInput,
+                fmt::format("no model {}: the snapshot of {} is missing", name.text(), kDefaultRevision),
+                fmt::format("gabbro pull {} downloads it", name.text()));
+  }
+  const std::vector<std::string> commits = cache.commits();
+  if (commits.size() < 2) return;
+  throw bad_input("model {} could be {}@{} or {}@{}: write it in full", quote(name.text()), *id, commits[0], *id,
+                  commits[1]);
+}
+
+}  // namespace
+
 void refuse_broken_hub_model(const RepoName& name) {
   const auto snapshot = find_snapshot(name);
-  if (!snapshot) return;
+  if (!snapshot) return refuse_other_snapshots(name);
   std::string problem = name.tag.empty() ? snapshot->problem : "";
   for (const RepoFolder::BrokenGguf& broken : snapshot->broken) {
     const bool is_it = name.tag.empty() || !models_of_tag({broken.model}, name.tag).empty();

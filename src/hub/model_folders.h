@@ -75,6 +75,8 @@ struct OllamaModel {
 // "registry.ollama.ai/library/qwen3", "host:5000/owner/name:tag"; without a tag "latest", of a model of the Hub else
 // the only one. Throws bad_input where it could be several.
 std::optional<OllamaModel> find_ollama_model(const std::string& name);
+// Throws bad_input that says what is wrong with a model that Ollama's folder names; nothing where it has no such model.
+void refuse_broken_ollama_model(const std::string& name);
 
 // LM Studio's folder, by ~/.lmstudio-home-pointer or one of its default places; and Ollama's, by OLLAMA_MODELS or its
 // default ones.

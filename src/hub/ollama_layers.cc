@@ -38,8 +38,7 @@ struct Blobs {
   }
 };
 
-std::vector<std::pair<std::string, std::string>> read_messages(const Blobs& blobs, const OllamaLayer& layer) {
-  std::vector<std::pair<std::string, std::string>> messages;
+void read_messages(const Blobs& blobs, const OllamaLayer& layer, OllamaLayers& layers) {
   const Json document = blobs.json(layer);
   if (!document.is_array()) blobs.refuse(layer, "a list of messages");
   for (const Json& message : document) {
@@ -49,9 +48,10 @@ std::vector<std::pair<std::string, std::string>> read_messages(const Blobs& blob
         blobs.refuse(layer, "a list of messages with role and content");
       return found->get<std::string>();
     };
-    messages.emplace_back(field("role"), field("content"));
+    layers.messages.emplace_back(field("role"), field("content"));
+    if (const auto images = message.find("images"); images != message.end() && !images->empty())
+      layers.notes.emplace_back("a MESSAGE has a picture, which is left out");
   }
-  return messages;
 }
 
 // Ollama's programs, in place of a template, for prompts and answers of some families.
@@ -85,7 +85,8 @@ void read_layer(const Blobs& blobs, const OllamaLayer& layer, OllamaLayers& laye
     if (layers.parameters.is_null()) layers.parameters = Json::object();
     if (!layers.parameters.is_object()) blobs.refuse(layer, "an object");
   } else if (kind == "messages") {
-    layers.messages = read_messages(blobs, layer);
+    layers.messages.clear();
+    read_messages(blobs, layer, layers);
   } else if (kind == "license") {
     layers.licenses.push_back(blobs.text(layer));
   } else {

@@ -89,6 +89,28 @@ std::optional<std::string> model_of(const OllamaEntry& entry) {
   return {};
 }
 
+// Whether an entry is the model of that name, in any case. A model of the Hub needs no tag if it has one quantization.
+bool is_wanted(const OllamaName& wanted, const OllamaName& there) {
+  const bool any_tag = wanted.tag.empty() && wanted.host == "hf.co";
+  const std::string tag = wanted.tag.empty() ? std::string(kLatest) : wanted.tag;
+  return wanted.is_same(there, false) && (any_tag || lower_case(there.tag) == lower_case(tag));
+}
+
+// Empty: nothing is wrong.
+std::string problem_of(const OllamaEntry& entry) {
+  try {
+    const OllamaManifest manifest = read_ollama_manifest(entry.manifest);
+    if (const OllamaLayer* const model = manifest.model()) return ollama_blob_problem(entry.folder, *model);
+    std::string kinds;
+    for (const OllamaLayer& layer : manifest.layers) {
+      if (kinds.find(layer.kind) == std::string::npos) kinds += (kinds.empty() ? "" : ", ") + layer.kind;
+    }
+    return fmt::format("no GGUF file is among its layers ({})", kinds.empty() ? "none" : quote(kinds));
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> ollama_folders() {
@@ -127,10 +149,8 @@ std::optional<OllamaModel> find_ollama_model(const std::string& name) {
   std::vector<OllamaModel> exact, others;
   for_each_manifest([&](const OllamaEntry& entry) {
     const OllamaName there = parse_name(entry.name);
-    // A model of the Hub is called by its repository alone where one quantization of it is there.
-    const bool any_tag = wanted.tag.empty() && wanted.host == "hf.co";
     const std::string tag = wanted.tag.empty() ? std::string(kLatest) : wanted.tag;
-    if (!wanted.is_same(there, false) || (!any_tag && lower_case(there.tag) != lower_case(tag))) return;
+    if (!is_wanted(wanted, there)) return;
     const auto path = model_of(entry);
     if (!path) return;
     const bool is_exact = wanted.is_same(there, true) && there.tag == tag;
@@ -143,6 +163,16 @@ std::optional<OllamaModel> find_ollama_model(const std::string& name) {
     throw bad_input("model {} could be {} or {}: write it in full", quote(name), found[0].entry.name,
                     found[1].entry.name);
   return found.empty() ? std::nullopt : std::optional(found.front());
+}
+
+void refuse_broken_ollama_model(const std::string& name) {
+  const OllamaName wanted = parse_name(name);
+  for_each_manifest([&](const OllamaEntry& entry) {
+    if (!is_wanted(wanted, parse_name(entry.name))) return;
+    if (const std::string problem = problem_of(entry); !problem.empty())
+      throw Error(ErrorCode::kBadInput, fmt::format("{}: Ollama's model is broken: {}", entry.name, problem),
+                  "ollama pull " + entry.name);
+  });
 }
 
 }  // namespace gabbro::hub

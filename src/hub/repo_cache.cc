@@ -121,7 +121,9 @@ std::vector<std::string> RepoCache::commits() const {
   std::error_code error;
   for (fs::directory_iterator entry(folder() + "/snapshots", error), end; !error && entry != end;
        entry.increment(error)) {
-    if (is_commit(entry->path().filename().string())) commits.push_back(entry->path().filename());
+    std::error_code ignored;
+    const bool is_folder = entry->is_directory(ignored);
+    if (is_folder && is_commit(entry->path().filename().string())) commits.push_back(entry->path().filename());
   }
   std::ranges::sort(commits);
   return commits;

@@ -98,6 +98,11 @@ class Batch(TestCase):
         refused(MARK, "there is no prompt in it")
         refused("a\n".encode("utf-16"), "p.txt: is text in UTF-16")
         refused("a\n".encode("utf-32"), "p.txt: is text in UTF-32")
+        refused("a\n".encode("utf-16-le") * 2, "p.txt: is text in UTF-16LE")
+        for rows in ([{"prompt": "a"}], [{"prompt": "a"}, {"prompt": "b"}]):
+            for indent in (None, 2):
+                refused(json.dumps(rows, indent=indent), "is one JSON document, expected an object in each line")
+        refused(json.dumps({"prompt": "a"}, indent=2), "is one JSON document")
         refused("a\n", "takes the place of PROMPT", "Hello")
         refused("a\n", "--parallel", "--parallel", "0")
         self.fails(2, "run", TINY_F16, "--prompts", self.folder / "none", says="none")
@@ -134,6 +139,8 @@ class Batch(TestCase):
             ({"prompt": "a", "logit_bias": {"x": 1}}, 'the key "x", expected a token id'),
             ({"prompt": "a", "logit_bias": {"99999": 1}}, "token 99999 is outside the vocabulary"),
             ({"prompt": "a", "id": {"a": 1}}, '"id" is an object'),
+            ({"prompt": "a", "id": 2 ** 64}, '"id" is 1.8446744073709552e+19, expected a text or a number up to 2^64 - 1'),
+            ({"prompt": "a", "id": -2 ** 63 - 1}, '"id" is -9.2233720368547'),
             ({"prompt": "a", "messages": [{"role": "user", "content": "b"}]}, 'give one of them'),
             ({"messages": []}, '"messages" is a list, expected a list of messages'),
             ({"messages": "a"}, "expected a list of messages"),
@@ -225,8 +232,8 @@ class Batch(TestCase):
             self.assertEqual([len(rows[i]["token_ids"]) for i in (0, 2)], [4, 4])
 
     def test_a_template_variable_and_a_line_that_begins_with_a_brace(self):
-        rows = self.rows(['{"prompt": "{a}"}', " {a}"], "--raw")
-        self.assertEqual([row["prompt"] for row in rows], ["{a}", " {a}"])
+        rows = self.rows(['{"prompt": "{a}"}', " {a}", ' \t{"prompt": "b"}', "[1]"], "--raw")
+        self.assertEqual([row["prompt"] for row in rows], ["{a}", " {a}", "b", "[1]"])
 
 
 class TextFiles(TestCase):

@@ -89,6 +89,19 @@ class Generation(Case):
             known = {fields[b"tokenizer.ggml.%s_token_id" % key][1] for key in (b"eos", b"eot", b"eom")}
             self.assertEqual(len(known), 3)  # that many llama.cpp has names for
 
+    def test_end_tokens_of_another_type_are_refused(self):
+        for ends in ("2", [2, None], [2, "3"], 2.5, True, {"a": 2}):
+            folder = self.chain("wrong", generation={"eos_token_id": ends})
+            for command in (["run", folder, "--raw", "a"], ["convert", folder, "-o", self.folder / "x.gguf"]):
+                self.fails(2, *command, says=["generation_config.eos_token_id", "not a token id or a list of token ids"])
+
+    def test_end_tokens_of_a_nested_configuration(self):
+        folder = self.chain("nested")
+        text = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(
+            {"model_type": "llava", "text_config": {**text, "eos_token_id": [2, 6, 8, 10, 12]}}))
+        self.assertEqual(self.answers(folder), self.answers(self.chain("flat", eos_token_id=[2, 6, 8, 10, 12])))
+
     def test_sampling_is_that_of_the_folder(self):
         said = {"temperature": 0.6, "top_k": 20, "top_p": 0.8, "min_p": 0.05, "repetition_penalty": 1.05}
         folder = self.folder / "model"

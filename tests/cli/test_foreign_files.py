@@ -30,6 +30,8 @@ class ForeignFiles(TestCase):
                  whole[:len(whole) // 2]: f"{len(whole) // 2} bytes of {len(whole)}", whole[:100]: "100 bytes so far",
                  whole[:5]: "5 bytes so far", b"PK\3\4..archive/data.pkl": "PyTorch", b"GGUF\3": "a GGUF file",
                  b'{"error": "Repository not found"}': "JSON", b"\x1f\x8b\x08": "gzip", b"\x93NUMPY": "NumPy"}
+        files |= {b"Access to model x/y is restricted.\nLog in": "a text: 'Access to model x/y is restricted.'",
+                  b"Entry not found": "a text: 'Entry not found'"}
         for content, says in files.items():
             folder = self.folder_with("model.safetensors", content)
             self.logits(folder, says, str(folder / "model.safetensors"))
@@ -76,6 +78,18 @@ class ForeignFiles(TestCase):
         text = self.file("t.txt", "The sea is deep. " * 60)
         self.succeeds("imatrix", TINY_F16, "--text", text, "--ctx", "32", "-o", self.folder / "i.gguf")
         self.fails(2, "run", self.folder / "i.gguf", "hi", says="is an importance matrix")
+
+    def test_an_answer_of_a_server(self):
+        answer = self.file("model.gguf", b"Entry not found")
+        self.fails(2, "run", answer, "hi", says=["this is not a GGUF file but a text: 'Entry not found'", "server's answer"])
+
+    def test_folders_that_hold_a_model_elsewhere(self):
+        cached = self.folder / "models--own--m"
+        (cached / "snapshots" / "abc").mkdir(parents=True)
+        self.fails(2, "run", cached, "hi", says=f"hint: it is a folder of the Hub's cache: name a snapshot in it, {cached}/snapshots/abc")
+        (self.folder / "pipeline").mkdir()
+        (self.folder / "pipeline" / "model_index.json").write_text("{}")
+        self.fails(2, "run", self.folder / "pipeline", "hi", says="gabbro image draws with it")
 
     def test_an_unfinished_download_by_its_name(self):
         whole = (FAMILIES / "qwen3" / "model.safetensors").read_bytes()

@@ -162,6 +162,20 @@ class OllamaLayers(SourcesTest):
         self.manifest("registry.ollama.ai/library/wrong/latest", TINY_F16, messages="{}")
         self.refuses("run", "wrong", "Hi", says="is not a list of messages")
 
+    def test_broken_models_are_said(self):
+        self.manifest("registry.ollama.ai/library/tiny/latest", TINY_F16, messages=[
+            {"role": "user", "content": "q", "images": ["x"]}])
+        self.assertIn("tiny:latest: a MESSAGE has a picture, which is left out", self.answer("tiny", "Hi", "-n", "1")[1])
+        manifest = self.store / "manifests" / "registry.ollama.ai" / "library" / "tiny" / "latest"
+        whole = json.loads(manifest.read_text())
+        for changed, says in (({**whole, "layers": whole["layers"][1:]}, "no GGUF file is among its layers ('messages')"),
+                              ({**whole, "layers": None}, "'layers' is not a list")):
+            manifest.write_text(json.dumps(changed))
+            self.refuses("run", "TINY", "Hi", says=["tiny:latest: Ollama's model is broken: ", says, "ollama pull tiny:latest"])
+        manifest.write_text(json.dumps(whole))
+        next(path for path in (self.store / "blobs").iterdir() if path.stat().st_size > 10000).unlink()
+        self.refuses("run", "tiny", "Hi", says="is missing")
+
     def test_names(self):
         for name in "registry.ollama.ai/library/tiny/latest", "registry.ollama.ai/me/own/8b", "hf.co/own/m-GGUF/Q8_0", \
                 "example.org:5000/team/tiny/v1", "registry.ollama.ai/library/Twice/latest", "registry.ollama.ai/library/twice/latest":
@@ -213,6 +227,15 @@ class ChatTemplates(SourcesTest):
                                    additional_chat_templates___tool_use__jinja="A{{ tools[0].function.name }}")
         self.assertEqual(self.rendered(folder)[0], "JHi")
         self.assertEqual(self.rendered(folder, tools=TOOLS)[0], "Af")
+
+    def test_special_tokens_are_variables(self):
+        named = {"bos_token": "b", "eos_token": {"content": "a", "lstrip": False}, "unk_token": "c"}
+        template = "".join("{{ %s_token }}|" % name for name in ("bos", "eos", "unk", "pad"))
+        folder = self.model_folder(tokenizer_config__json={**named, "chat_template": template},
+                                   special_tokens_map__json={"unk_token": "x", "pad_token": "d"})
+        self.assertEqual(self.rendered(folder)[0], "b|a|c|d|")
+        self.run_gabbro("convert", folder, "--type", "f16", "-o", self.folder / "named.gguf")
+        self.assertEqual(self.rendered(self.folder / "named.gguf")[0], "b|a|c|d|")
 
     def test_tools_without_a_place_are_said(self):
         text, said = self.rendered(self.model_folder(chat_template__jinja="{{ messages[0].content }}"), tools=TOOLS)
@@ -274,6 +297,32 @@ class Tensors(SourcesTest):
                 self.run_gabbro("convert", FAMILIES / family, "--type", "f32", "--force", "-o", whole)
                 self.assertEqual(self.logits(converted), self.logits(whole))
                 self.run_gabbro("inspect", folder, "--check")
+
+    def test_fused_matrices_next_to_separate_ones_are_not_used(self):
+        folder = self.with_names(str)
+        expected = self.logits(folder)
+        tensors = read_safetensors(folder / "model.safetensors")
+        rows = sum(tensors[f"model.layers.0.self_attn.{name}_proj.weight"][1][0] for name in "qkv")
+        columns = tensors["model.layers.0.self_attn.q_proj.weight"][1][1]
+        tensors["model.layers.0.self_attn.qkv_proj.weight"] = ("F32", [rows, columns], bytes(4 * rows * columns))
+        write_safetensors(folder / "model.safetensors", tensors)
+        self.assertEqual(self.logits(folder), expected)
+        self.run_gabbro("convert", folder, "--type", "f32", "-o", self.folder / "a.gguf")
+        self.run_gabbro("convert", FAMILIES / "llama", "--type", "f32", "-o", self.folder / "b.gguf")
+        self.assertEqual(self.logits(self.folder / "a.gguf"), self.logits(self.folder / "b.gguf"))
+
+    def test_matrices_of_another_shape_are_not_converted(self):
+        name = "model.layers.1.self_attn.k_proj.weight"
+        for change in (lambda dtype, shape, data: (dtype, shape[::-1], data), lambda _, shape, data: ("I16", shape, data)):
+            folder = self.with_names(str)
+            tensors = read_safetensors(folder / "model.safetensors")
+            self.assertNotEqual(*tensors[name][1])
+            tensors[name] = change(*tensors[name])
+            write_safetensors(folder / "model.safetensors", tensors)
+            for command in (["logits", folder, "--tokens", "1", "--out", self.folder / "x.npy"],
+                            ["convert", folder, "--type", "q8_0", "-o", self.folder / "x.gguf"]):
+                self.refuses(*command, says=f"tensor '{name}'")
+            self.assertFalse((self.folder / "x.gguf").exists())
 
     def test_f64(self):
         folder = self.model_folder()

@@ -22,7 +22,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from compare_random_configs import COMMON, FAMILIES, ROOT, Reference, base_config, run_gabbro
 
-CLASSES = ROOT / "src" / "models" / "llm" / "config_classes.inc"
+CLASSES = ROOT / "src" / "models" / "config" / "config_classes.inc"
 OF_ALL = {"layer_types", "mlp_layer_types", "rope_parameters", "rope_theta", "rope_scaling", "partial_rotary_factor",
           "original_max_position_embeddings"}  # read for every class, or every one with rotary embeddings
 VALUES = {"i": 3, "f": 0.37, "b": True, "I": [0, 1], "S": ["sliding_attention"], "s": "relu"}

@@ -23,7 +23,7 @@ import transformers
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OUT = ROOT / "src" / "models" / "llm" / "config_classes.inc"
+OUT = ROOT / "src" / "models" / "config" / "config_classes.inc"
 FAMILIES = ROOT / "src" / "models" / "llm" / "families"
 BASE = transformers.PreTrainedConfig
 BASE_FIELDS = {field.name for field in dataclasses.fields(BASE)}

@@ -96,7 +96,8 @@ std::string_view header_text(std::span<const std::byte> bytes, std::string_view 
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length > kMostHeaderBytes)
-    throw bad_input("{}: header length: {} bytes at byte 0 are more than {}", name, length, kMostHeaderBytes);
+    throw bad_input("{}: this is not a safetensors file: the {} bytes of its header (byte 0) are more than {}", name,
+                    length, kMostHeaderBytes);
   if (length > bytes.size() - kLengthBytes) {
     throw Error(
         ErrorCode::kBadInput,

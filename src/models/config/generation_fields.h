@@ -11,14 +11,14 @@
 namespace gabbro::llm {
 
 struct GenerationDefault {
-  const SamplingOption* option;  // has a `gguf` name
+  const SamplingOption* option;  // typical_p has no `gguf` name, all others have one
   std::string name;              // in generation_config.json
   double value;
 };
 
 struct GenerationDefaults {
   std::vector<GenerationDefault> values;  // each option at most once
-  std::vector<std::string> warnings;      // a line for each value of the wrong type
+  std::vector<std::string> warnings;      // a line for each value of the wrong type, one for all fields not followed
 };
 
 // The options in a folder's metadata. `do_sample: false` is a temperature of 0.

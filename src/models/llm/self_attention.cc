@@ -11,7 +11,7 @@ SelfAttention::SelfAttention(const DecoderConfig& config, const LayerKind& kind,
   part_ = shard_ != nullptr ? shard_->part_of_heads(s.heads, s.kv_heads)
                             : HeadRange{.heads = {0, s.heads}, .kv_heads = {0, s.kv_heads}};
   const int64_t q_width = s.heads * s.head_dimension, kv_width = s.kv_heads * s.head_dimension;
-  if (weights.has(prefix + "attn_qkv.weight")) {
+  if (weights.has(prefix + "attn_qkv.weight") && !weights.has(prefix + "attn_q.weight")) {
     TransformersLayout theirs = config_.fused_rows;
     theirs.transposed = config_.transposed_linears;
     const auto rows = [&](int64_t first, int64_t count) {

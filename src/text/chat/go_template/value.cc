@@ -158,7 +158,7 @@ MarkedText printed(const Value& value) {
   if (const List* list = value.list()) return value.is_json_list ? marshaled(value) : printed_list(*list);
   const Object& object = *value.object();
   if (object.is_json) return marshaled(value);
-  if (object.is_struct) throw bad_input("a struct is printed, which is not supported");
+  if (object.is_struct) throw bad_input("template: a struct is printed, which is not supported");
   return printed_map(object);
 }
 
