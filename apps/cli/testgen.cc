@@ -255,7 +255,11 @@ void add_testgen(Command root) {
   command.option("--family", o->family, "Only types of this family").placeholder("FAMILY");
   command.flag("--all", o->all, "All model types");
   command.option("--from", o->from, "Targets from a file, one a line").placeholder("FILE").file(FileUse::kInput);
-  command.option("--size", o->sizes, "Sizes of the model: tiny, true (real widths, 2 layers), full")
+  command
+      .option("--size", o->sizes,
+              "Sizes of the model: tiny, heads (heads of the real size), true (real widths, 2 layers), full; auto: "
+              "tiny, and "
+              "heads for layers on a card")
       .placeholder("NAMES");
   command.option("--dtypes", o->dtypes, "f32, bf16, f16").placeholder("NAMES");
   command.option("--devices", o->devices, "auto, all, cpu, cuda:N, rocm:N").placeholder("NAMES");
@@ -264,8 +268,8 @@ void add_testgen(Command root) {
   command.numbers("--lengths", o->lengths, "Lengths of padding").default_text("1,31,32,33");
   command
       .option("--engine", o->engines,
-              "transformers, gabbro: also the blocks of Gabbro against f64 (parity); auto: of the families that Gabbro "
-              "runs")
+              "transformers, gabbro: also the blocks of Gabbro against f64 (parity); auto: both for the families that "
+              "Gabbro runs")
       .placeholder("NAMES");
   command.number("--seed", o->seed, "Seed of weights and inputs");
   command.flag("--force", o->force, "Replace packs that are there");

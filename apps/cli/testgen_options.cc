@@ -118,8 +118,10 @@ std::vector<std::string> split_names(const std::string& text, const char* option
 }
 
 testgen::PackOptions pack_options(const TestgenOptions& o) {
+  const bool is_auto = o.sizes == "auto";
   testgen::PackOptions options{.task = o.task,
-                               .sizes = split_names(o.sizes, "--size"),
+                               .sizes = split_names(is_auto ? "tiny" : o.sizes, "--size"),
+                               .card_sizes = split_names(is_auto ? "heads" : "", "--size"),
                                .dtypes = split_names(o.dtypes, "--dtypes"),
                                .devices = o.devices,
                                .checks = split_names(o.checks, "--checks"),

@@ -14,7 +14,7 @@ struct TestgenOptions {
   CommonOptions common;
   std::vector<std::string> targets;
   std::string out, task, family, from, list, python = "python3";
-  std::string sizes = "tiny", dtypes = "f32,bf16,f16", devices = "auto", checks, without, engines = "transformers";
+  std::string sizes = "auto", dtypes = "f32,bf16,f16", devices = "auto", checks, without, engines = "auto";
   std::vector<int> lengths;  // empty: the defaults of PackOptions
   uint64_t seed = 0;
   bool all = false, force = false;

@@ -7,17 +7,18 @@
 #include "src/testgen/model_choice.h"
 #include "src/testgen/recipe.h"
 #include "src/testgen/shrink.h"
+#include "src/testgen/shrink_rules.h"
 #include "src/testgen/test_files.h"
 
 namespace gabbro::testgen {
 namespace {
 
 // The code that all packs share, in kSharedFolder.
-constexpr const char* kSharedFiles[] = {"caches.py",  "calls.py",       "cards.py",      "choices.py",   "endpoints.py",
-                                        "forms.py",   "generation.py",  "helpers.py",    "known.py",     "layers.py",
-                                        "locate.py",  "losses.py",      "operations.py", "parity.py",    "plugin.py",
-                                        "probe.py",   "properties.py",  "recorded.py",   "reproduce.py", "saving.py",
-                                        "support.py", "pyproject.toml", "training.py",   "versions.py"};
+constexpr const char* kSharedFiles[] = {"caches.py", "calls.py",      "cards.py",       "choices.py",   "endpoints.py",
+                                        "forms.py",  "generation.py", "helpers.py",     "known.py",     "layers.py",
+                                        "locate.py", "losses.py",     "operations.py",  "parity.py",    "plugin.py",
+                                        "probe.py",  "properties.py", "recorded.py",    "reproduce.py", "saving.py",
+                                        "sizes.py",  "support.py",    "pyproject.toml", "training.py",  "versions.py"};
 constexpr const char* kTestFiles[] = {"test_detect.py", "test_probe.py",    "test_layers.py",   "test_properties.py",
                                       "test_forms.py",  "test_generate.py", "test_training.py", "test_memory.py",
                                       "test_speed.py",  "test_devices.py",  "test_parity.py"};
@@ -77,11 +78,19 @@ const Json& overrides_of(const std::string& type) {
   return found == document.end() ? none : *found;
 }
 
+// Whether a field is a width, which follows the size of the heads.
+bool is_width(const std::string& field) {
+  const ShrinkRule* rule = find_shrink_rule(field);
+  return rule != nullptr && (rule->kind == Kind::kWidths || rule->kind == Kind::kHeadSize);
+}
+
 // Values of data/overrides.json for the tiny configuration: what the rules for names get wrong. null removes a field.
-void override_fields(Json& config, const std::string& type, std::vector<std::string>& changes) {
+// With the real size of heads they are left out for widths.
+void override_fields(Json& config, const std::string& type, Size size, std::vector<std::string>& changes) {
   for (const auto& [path, value] : overrides_of(type).items()) {
     if (!path.starts_with('/')) continue;
     const Json::json_pointer place(path);
+    if (size == Size::kHeads && is_width(place.back())) continue;
     const bool parent = place.parent_pointer().empty() || config.contains(place.parent_pointer());
     if (!parent || !config.at(place.parent_pointer()).is_object()) continue;
     if (value.is_null()) {
@@ -138,6 +147,15 @@ Json known_faults_of(const Pack& pack) {
   return rows;
 }
 
+// Sizes of a card that are other models than the tiny one: add_configs() has written them.
+std::vector<std::string> card_sizes_of(const Pack& pack, const PackOptions& options) {
+  std::vector<std::string> sizes;
+  for (const std::string& name : options.card_sizes) {
+    if (pack.files.contains(name + ".json")) sizes.push_back(name);
+  }
+  return sizes;
+}
+
 Json values_of(const Pack& pack, const ModelChoice& model, const PackOptions& options) {
   Json values = {{"model_type", pack.type},
                  {"model_class", pack.model_class},
@@ -145,6 +163,7 @@ Json values_of(const Pack& pack, const ModelChoice& model, const PackOptions& op
                  {"task", pack.task},
                  {"family", pack.family},
                  {"sizes", options.sizes},
+                 {"card_sizes", card_sizes_of(pack, options)},
                  {"dtypes", options.dtypes},
                  {"devices", options.devices},
                  {"lengths", options.lengths},
@@ -162,6 +181,7 @@ Json values_of(const Pack& pack, const ModelChoice& model, const PackOptions& op
   for (const Json& check : checks_document().at("checks")) {
     if (contains(pack.checks, check.at("id"))) values["checks"].push_back(check);
   }
+  values["names"] = pack.checks;
   return values;
 }
 
@@ -182,13 +202,17 @@ void add_configs(Pack& pack, const Source& source, const PackOptions& options) {
   Json model = source.config;
   model["model_type"] = pack.type;
   pack.files["model.json"] = json_text(model);
-  for (const std::string& name : options.sizes) {
+  std::vector<std::string> sizes = options.sizes;
+  sizes.insert(sizes.end(), options.card_sizes.begin(), options.card_sizes.end());
+  for (const std::string& name : sizes) {
     const Size size = parse_size(name);
     if (size == Size::kFull) continue;
     Shrunk shrunk = shrink(model, size, source.name);
     make_decoder(shrunk.config, pack.task, shrunk.changes);
-    if (size == Size::kTiny) override_fields(shrunk.config, pack.type, shrunk.changes);
-    pack.files[name + ".json"] = json_text(shrunk.config);
+    if (size == Size::kTiny || size == Size::kHeads) override_fields(shrunk.config, pack.type, size, shrunk.changes);
+    const std::string text = json_text(shrunk.config);
+    if (!contains(options.sizes, name) && pack.files["tiny.json"] == text) continue;
+    pack.files[name + ".json"] = text;
     Json changes = shrunk.changes;
     pack.files[name + ".changes.json"] = json_text(changes);
   }
@@ -255,8 +279,8 @@ Pack make_pack(const Source& source, const PackOptions& options) {
   note_checks_left_out(source, options, pack);
   add_recorded(pack, source, options);
   add_ceilings(pack);
-  const Json values = values_of(pack, model, options);
   add_configs(pack, source, options);
+  const Json values = values_of(pack, model, options);
   for (const char* name : {"conftest.py", "pyproject.toml"}) {
     pack.files[name] = embedded_file(std::string("templates/") + name);
   }

@@ -20,7 +20,8 @@ struct Source {
 
 struct PackOptions {
   std::string task;                           // empty: the class that the configuration names, else the main one
-  std::vector<std::string> sizes = {"tiny"};  // tiny, true, full
+  std::vector<std::string> sizes = {"tiny"};  // tiny, heads, true, full
+  std::vector<std::string> card_sizes;        // more sizes, of tests on a card
   std::vector<std::string> dtypes = {"f32", "bf16", "f16"};
   std::string devices = "auto";
   std::vector<std::string> checks;  // empty: all that apply

@@ -11,7 +11,8 @@ namespace gabbro::testgen {
 namespace {
 
 constexpr int64_t kLargest = int64_t{1} << 40;  // of a number that a rule looks at
-constexpr int64_t kWidth = 64, kHeads = 4, kStageWidth = 16, kStageImage = 64, kVocabulary = 512;
+constexpr int64_t kWidth = 64, kHeads = 4, kHeadSize = 16, kLargestHead = 256, kStageWidth = 16, kStageImage = 64,
+                  kVocabulary = 512;
 constexpr size_t kMostLayers = 8;  // for lists that need many layers to hold every kind
 
 class Shrinker {
@@ -92,14 +93,25 @@ class Shrinker {
     }
     if (scope.stages) scope.old_layers.clear();  // "num_layers" counts stages there, each with a list element
     scope.layers = choose_layers(object, scope.old_layers);
-    scope.heads = size_ == Size::kTiny ? small_heads(scope.old_heads) : scope.old_heads;
-    const int64_t width = std::max(field(object, "hidden_size", path), field(object, "d_model", path));
+    scope.heads = is_small() ? small_heads(scope.old_heads) : scope.old_heads;
+    int64_t width = std::max(field(object, "hidden_size", path), field(object, "d_model", path));
+    if (width == 0 && size_ == Size::kHeads)
+      width = std::max(field(object, "n_embd", path), field(object, "dim", path));
     scope.old_head_dim = field(object, "head_dim", path);
     if (scope.old_head_dim == 0 && scope.old_heads > 0) scope.old_head_dim = width / scope.old_heads;
-    scope.head_dim = size_ == Size::kTiny ? std::min<int64_t>(scope.old_head_dim, 16) : scope.old_head_dim;
+    scope.head_dim = is_small() ? std::min(scope.old_head_dim, largest_head()) : scope.old_head_dim;
     scope.patch = field(object, "patch_size", path);
-    if (!scope.stages && size_ == Size::kTiny) scope.patch = std::min<int64_t>(scope.patch, 8);
+    if (!scope.stages && is_small()) scope.patch = std::min<int64_t>(scope.patch, 8);
     return scope;
+  }
+
+  bool is_small() const { return size_ == Size::kTiny || size_ == Size::kHeads; }
+
+  int64_t largest_head() const { return size_ == Size::kHeads ? kLargestHead : kHeadSize; }
+
+  // 0 without heads. In Size::kTiny it is at most kWidth.
+  static int64_t width_of_heads(const Scope& scope) {
+    return scope.heads > 0 && scope.head_dim > 0 ? scope.heads * scope.head_dim : 0;
   }
 
   static int64_t small_heads(int64_t heads) { return heads <= 2 ? heads : heads == 3 ? 2 : std::min(heads, kHeads); }
@@ -154,11 +166,11 @@ class Shrinker {
     if (value.is_array()) {
       scale_list(value, kStageWidth, 8, path);
     } else {
-      at_most(value, scope.stages ? kStageWidth : to, path);
+      at_most(value, scope.stages ? kStageWidth : std::max(to, width_of_heads(scope)), path);
     }
   }
 
-  void tiny(Json& value, const Scope& scope, const ShrinkRule& rule, const std::string& path) {
+  void make_small(Json& value, const Scope& scope, const ShrinkRule& rule, const std::string& path) {
     switch (rule.kind) {
       case Kind::kKeep:
       case Kind::kLayers:
@@ -169,6 +181,9 @@ class Shrinker {
       case Kind::kHeads:
         if (value.is_array()) scale_list(value, 1, 1, path);
         if (value.is_number_integer()) change(value, small_heads(number(value, path)), path);
+        break;
+      case Kind::kHeadSize:
+        at_most(value, size_ == Size::kHeads ? kLargestHead : rule.to, path);
         break;
       case Kind::kKvHeads:
         if (!value.is_number_integer()) break;
@@ -223,8 +238,7 @@ class Shrinker {
 
   // Lists about the rotated pairs of a head: their lengths, or their sum, follow the head's dimension.
   void rope(const std::string& key, Json& value, const Scope& scope, const std::string& path) {
-    if (size_ != Size::kTiny || scope.old_head_dim <= scope.head_dim || scope.head_dim == 0 || !value.is_array())
-      return;
+    if (!is_small() || scope.old_head_dim <= scope.head_dim || scope.head_dim == 0 || !value.is_array()) return;
     if (key == "short_factor" || key == "long_factor") {
       const auto length = value.size() * static_cast<size_t>(scope.head_dim) / static_cast<size_t>(scope.old_head_dim);
       while (value.size() > std::max<size_t>(length, 1)) value.erase(value.size() - 1);
@@ -260,11 +274,12 @@ class Shrinker {
         cut_layers(value, scope, here);
       } else if (value.is_object() && (rule == nullptr || rule->kind != Kind::kImage)) {
         object(value, here + ".", &scope);
-      } else if (rule != nullptr && size_ == Size::kTiny) {
-        tiny(value, scope, *rule, here);
+      } else if (rule != nullptr && is_small()) {
+        make_small(value, scope, *rule, here);
       }
       rope(key, value, scope, here);
-      if (size_ == Size::kTiny && key == "head_dim" && value.is_null() && scope.heads > 0) change(value, 16, here);
+      if (is_small() && key == "head_dim" && value.is_null() && scope.heads > 0)
+        change(value, size_ == Size::kHeads ? std::max(scope.head_dim, kHeadSize) : kHeadSize, here);
     }
   }
 
@@ -278,9 +293,10 @@ class Shrinker {
 
 Size parse_size(const std::string& name) {
   if (name == "tiny") return Size::kTiny;
+  if (name == "heads") return Size::kHeads;
   if (name == "true") return Size::kTrue;
   if (name == "full") return Size::kFull;
-  throw bad_input("--size: '{}' is none of tiny, true, full", name);
+  throw bad_input("--size: '{}' is none of tiny, heads, true, full", name);
 }
 
 Shrunk shrink(const Json& config, Size size, const std::string& name) { return Shrinker(size, name).run(config); }

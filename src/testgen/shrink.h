@@ -9,9 +9,9 @@
 
 namespace gabbro::testgen {
 
-// kTiny: a model of about 100,000 parameters that runs in milliseconds. kTrue: two layers with the real widths, which
-// is what kernels are chosen by. kFull: unchanged.
-enum class Size { kTiny, kTrue, kFull };
+// kTiny: a model of about 100,000 parameters that runs in milliseconds. kHeads: as kTiny, with heads of the real size,
+// at most 256. kTrue: two layers with the real widths, which is what kernels are chosen by. kFull: unchanged.
+enum class Size { kTiny, kHeads, kTrue, kFull };
 
 Size parse_size(const std::string& name);  // throws bad_input
 

@@ -10,11 +10,18 @@ namespace gabbro::testgen {
 namespace {
 
 Kind parse_kind(const std::string& name) {
-  static const std::pair<const char*, Kind> kKinds[] = {
-      {"keep", Kind::kKeep},         {"min", Kind::kMin},          {"layers", Kind::kLayers},
-      {"stage_heads", Kind::kHeads}, {"kv_heads", Kind::kKvHeads}, {"vocabulary", Kind::kVocabulary},
-      {"token", Kind::kToken},       {"image", Kind::kImage},      {"patch", Kind::kPatch},
-      {"stages", Kind::kStages},     {"widths", Kind::kWidths}};
+  static const std::pair<const char*, Kind> kKinds[] = {{"keep", Kind::kKeep},
+                                                        {"min", Kind::kMin},
+                                                        {"layers", Kind::kLayers},
+                                                        {"stage_heads", Kind::kHeads},
+                                                        {"head_size", Kind::kHeadSize},
+                                                        {"kv_heads", Kind::kKvHeads},
+                                                        {"vocabulary", Kind::kVocabulary},
+                                                        {"token", Kind::kToken},
+                                                        {"image", Kind::kImage},
+                                                        {"patch", Kind::kPatch},
+                                                        {"stages", Kind::kStages},
+                                                        {"widths", Kind::kWidths}};
   for (const auto& [kind_name, kind] : kKinds) {
     if (name == kind_name) return kind;
   }

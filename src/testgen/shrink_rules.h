@@ -13,6 +13,7 @@ enum class Kind {
   kMin,         // at most `to`
   kLayers,      // as kMin; lists of as many elements are cut with it
   kHeads,       // at most `to`, and a divisor of the width
+  kHeadSize,    // as kMin, but not in Size::kHeads
   kKvHeads,     // keeps its relation to the heads: equal, one, or fewer
   kVocabulary,  // as kMin
   kToken,       // ids beyond the vocabulary move to its end

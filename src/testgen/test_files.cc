@@ -36,6 +36,7 @@ constexpr Import kImports[] = {
     {"import properties", "properties."},
     {"import recorded", "recorded."},
     {"import saving", "saving."},
+    {"import sizes", "sizes."},
     {"import support", "support."},
     {"import training", "training."},
     {"from inputs import make_inputs", "make_inputs"},

@@ -47,6 +47,18 @@ TEST(Shrink, LeavesSmallModelsAndTrueWidths) {
   EXPECT_EQ(shrink(large, Size::kFull, "x").config, large);
 }
 
+TEST(Shrink, KeepsTheSizeOfHeads) {
+  const Json config = Json::parse(R"({"hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32})");
+  EXPECT_EQ(shrink(config, Size::kHeads, "x").config,
+            Json::parse(R"({"hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 2})"));
+  const Json named = Json::parse(R"({"hidden_size": 1000, "num_attention_heads": 8, "head_dim": 80})");
+  EXPECT_EQ(shrink(named, Size::kHeads, "x").config,
+            Json::parse(R"({"hidden_size": 320, "num_attention_heads": 4, "head_dim": 80})"));
+  const Json huge = Json::parse(R"({"hidden_size": 1099511627776, "num_attention_heads": 1, "head_dim": null})");
+  EXPECT_EQ(shrink(huge, Size::kHeads, "x").config,
+            Json::parse(R"({"hidden_size": 256, "num_attention_heads": 1, "head_dim": 256})"));
+}
+
 TEST(Shrink, NamesNumbersOutOfRange) {
   try {
     tiny(R"({"text_config": {"hidden_size": 18446744073709551615}})");

@@ -118,14 +118,29 @@ class Packs(TestCase):
         self.assertEqual(shared.read_text(), text)
 
     def test_the_engine_gabbro_is_for_its_families(self):
-        self.assertIn("test_parity.py", self.pack("llama", "--engine", "auto", name="llama"))
-        self.assertNotIn("test_parity.py", self.pack("llama", name="other"))
-        self.assertNotIn("test_parity.py", self.pack("bert", "--engine", "auto", name="bert"))
+        files = self.pack("llama", name="llama")
+        self.assertIn("test_parity.py", files)
+        self.assertIn("GABBRO_PROGRAM", files["README.md"])
+        self.assertNotIn("test_parity.py", self.pack("llama", "--engine", "transformers", name="other"))
+        files = self.pack("bert", name="bert")
+        self.assertNotIn("test_parity.py", files)
+        self.assertNotIn("GABBRO_PROGRAM", files["README.md"])
 
     def test_models_of_two_towers_are_tested_as_a_whole(self):
         files = self.pack("clip")
         self.assertIn('MODEL_CLASS = "CLIPModel"', files["case.py"])
         self.assertIn("def test_similarity", files["test_layers.py"])
+
+    def test_cards_have_heads_of_the_real_size(self):
+        files = self.pack("llama")
+        self.assertIn('CARD_SIZES = ["heads"]', files["case.py"])
+        tiny, heads = (json.loads(files[f"{name}.json"]) for name in ("tiny", "heads"))
+        self.assertEqual((heads["hidden_size"], heads["num_attention_heads"]), (512, 4))
+        self.assertEqual(heads["intermediate_size"], tiny["intermediate_size"])
+        for name, arguments in (("asked", ["llama", "--size", "tiny"]), ("without", ["mamba"])):
+            files = self.pack(*arguments, name=name)
+            self.assertIn("CARD_SIZES = []", files["case.py"])
+            self.assertNotIn("heads.json", files)
 
     def test_true_size_keeps_widths(self):
         files = self.pack("llama", "--size", "tiny,true")

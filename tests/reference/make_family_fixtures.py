@@ -167,6 +167,8 @@ FAMILIES = {
     "olmo": ("OlmoConfig", dict(num_hidden_layers=2)),
     "opt": ("OPTConfig", dict(num_hidden_layers=2, ffn_dim=48, word_embed_proj_dim=32, intermediate_size=None,
                               num_key_value_heads=None)),
+    "opt_faint": ("OPTConfig", dict(num_hidden_layers=2, ffn_dim=48, word_embed_proj_dim=32, intermediate_size=None,
+                                    num_key_value_heads=None, tie_word_embeddings=False)),
     "qwen3_next": ("Qwen3NextConfig", dict(
         head_dim=16, layer_types=["linear_attention", "full_attention", "linear_attention"], mlp_only_layers=[2],
         linear_num_key_heads=2, linear_num_value_heads=4, linear_key_head_dim=12, linear_value_head_dim=4,
@@ -195,6 +197,9 @@ FAMILIES = {
 }
 
 
+FAINT = {"opt_faint": 1e-3}  # factors of the embeddings: their mean square is about an epsilon, which then counts
+
+
 class HalfCache(transformers.DynamicCache):
     """Keys and values rounded to f16."""
 
@@ -204,13 +209,15 @@ class HalfCache(transformers.DynamicCache):
         return super().update(rounded(key_states), rounded(value_states), layer_idx, *args, **kwargs)
 
 
-def randomize(model, seed):
+def randomize(model, seed, of_embeddings=1.0):
     """Weights that make every part count: matrices that keep the size of activations, norms and biases off neutral."""
     generator = torch.Generator().manual_seed(seed)
     for name, value in model.named_parameters():
         noise = torch.randn(value.shape, generator=generator)
         if value.ndim >= 2 and "embed" not in name and "wte" not in name and "wpe" not in name:
             noise *= value.shape[-1] ** -0.5
+        elif value.ndim >= 2:
+            noise *= of_embeddings
         elif value.ndim == 1:
             neutral = value.data.mean().round()  # 1 of a norm's weight (0 of Gemma's), 0 of a bias
             noise = neutral + 0.2 * noise
@@ -228,7 +235,7 @@ def write(name, seed):
     # Falcon's own attention adds linear biases twice, to the scores and to the mask.
     config._attn_implementation = "sdpa" if name == "falcon_rw" else "eager"
     model = transformers.AutoModelForCausalLM.from_config(config).eval()
-    randomize(model, seed)
+    randomize(model, seed, FAINT.get(name, 1.0))
     model.tie_weights()
     generator = torch.Generator().manual_seed(seed + 1)
     ids = torch.randint(3, VOCABULARY, (1, TOKENS), generator=generator)

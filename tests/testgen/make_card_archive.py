@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Writes one archive with packs and the programs that run them, for a machine with a card and without Gabbro.
 
-    make_card_archive.py GABBRO ARCHIVE.tar.xz [--wheels FOLDER] [--newer FOLDER] [--first FILE]
+    make_card_archive.py GABBRO ARCHIVE.tar.xz|FOLDER [--wheels FOLDER] [--newer FOLDER] [--first FILE] [--seeds 20]
 
 In the archive, run.sh runs sweep_cards.py on the first card, cpu.sh sweep_types.py on the CPU, all.sh both at once,
 and more.sh planted faults and legal variants on the CPU; $OUT is the folder for results.
 --wheels: wheels of pytest and of what it needs, used where the machine has no pytest.
 --newer: wheels that take the place of the machine's own packages, such as transformers.
 --first: names of types, one a line, that run before the others.
+--seeds: packs of that many seeds for false_alarms.py, and the packs of planted_faults.py.
 """
 import argparse
 import json
@@ -130,12 +131,23 @@ def copy(folder):
     for name in ("tests/testgen", "python/gabbro/testgen"):
         (folder / name).mkdir(parents=True)
     for name in ("sweep_cards", "sweep_report", "sweep_types", "measure_mutants", "measure_bisect", "measure_variants",
-                 "measure_checks"):
+                 "measure_checks", "planted", "planted_faults", "false_alarms"):
         shutil.copy(ROOT / "tests" / "testgen" / f"{name}.py", folder / "tests" / "testgen")
+    shutil.copytree(ROOT / "tests" / "testgen" / "faults", folder / "tests" / "testgen" / "faults",
+                    ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("runner", "faults", "machine", "report"):
         shutil.copy(ROOT / "python" / "gabbro" / "testgen" / f"{name}.py", folder / "python" / "gabbro" / "testgen")
     for name, words in RUNS.items():
         (folder / name).write_text(HEAD + words.replace("FAMILIES", " ".join(FAULTS)))
+
+
+def write_seeds(program, folder, count):
+    """The packs of false_alarms.py and of planted_faults.py, which then run without Gabbro."""
+    here, seeds = pathlib.Path(__file__).parent, ",".join(map(str, range(count)))
+    words = [[here / "false_alarms.py", program, "--seeds", seeds, "--packs", folder / "seeds"],
+             [here / "planted_faults.py", "--program", program, "--packs", folder / "planted"]]
+    for line in words:
+        subprocess.run([sys.executable, *line, "--write"], check=True)
 
 
 def main():
@@ -146,6 +158,7 @@ def main():
     parser.add_argument("--newer")
     parser.add_argument("--first")
     parser.add_argument("--limit", type=int, default=420, help="types at most")
+    parser.add_argument("--seeds", type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary, "sweep")
@@ -162,9 +175,15 @@ def main():
             without = "detect" if chosen else sweep_types.WITHOUT
             sweep_types.generate(options.program, task, chosen, folder / name, without)
             (folder / name / "types").unlink()
+        if options.seeds:
+            write_seeds(options.program, folder, options.seeds)
         for wheels, name in ((options.wheels, "pytest"), (options.newer, "newer")):
             for wheel in sorted(pathlib.Path(wheels).glob("*.whl")) if wheels else []:
                 zipfile.ZipFile(wheel).extractall(folder / name)
+        if not options.archive.endswith(".tar.xz"):
+            shutil.copytree(folder, options.archive)
+            print(f"{len(types)} types in {options.archive}")
+            return 0
         words = ["tar", "--sort=name", "--owner=0", "--group=0", "--mtime=2026-01-01", "-C", temporary, "-cf", "-"]
         words.append("sweep")
         packed = pathlib.Path(options.archive)

@@ -1,9 +1,12 @@
 """Faults that planted_faults.py plants, most of them from public reports, each as a patch of the running process.
 
-The functions are in faults/*.py. A fault "of the device" spares f64, which is the oracle's; one of the code does not.
+The functions are in faults/*.py. A fault "of the device" spares f64, which is the oracle's, and on a card the CPU; one
+of the code spares nothing.
 """
 import dataclasses
 import importlib.util
+import inspect
+import os
 import pathlib
 from collections.abc import Callable
 
@@ -38,10 +41,16 @@ def fault(*types, report="", dtypes="f32", block="", check=""):
 
 
 def on_device(x):
-    """Whether a tensor is the device's: the oracle's are f64."""
+    """Whether a tensor is the device's: on $PLANTED_DEVICE; on the CPU all but the oracle's, which are f64."""
     import torch
 
-    return isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64
+    is_number = isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64
+    return is_number and (x.is_cuda or os.environ.get("PLANTED_DEVICE", "cpu") == "cpu")
+
+
+def is_of_device(plant):
+    """Whether a fault spares the oracle and, on a card, the CPU: its source asks on_device()."""
+    return any(word in inspect.getsource(plant) for word in ("on_device(", "around_sdpa(", "around("))
 
 
 def replace(place, name, make):

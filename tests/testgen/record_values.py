@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Records the oracle's values and the errors of a correct implementation in src/testgen/data/recorded.json.
 
-    record_values.py GABBRO [--out FILE] [--seeds N] [--seconds S] [--packs FOLDER] [TYPE...]
+    record_values.py GABBRO [--out FILE] [--seeds N] [--seconds S] [--packs FOLDER] [--jobs N] [--fewer] [TYPE...]
 
 A row has three numbers of every block and output of the small model in f64, and an error of the CPU in f32, bf16 and
 f16 in each block over N seeds of the weights: the largest, or the mean and SIGMAS standard deviations where that is
-more. Without TYPE: all types that have no row yet. Other rows stay. Run it with the version of transformers that the
-rows shall name. --packs has packs that were made before. ceilings.json next to FILE has the largest errors of all rows
-in blocks next to layers, such as norms and rotations, by data type, for models without a row.
+more. Without TYPE: all types that have no row yet; with --fewer those with a row of fewer seeds. Other rows stay. Run
+it with the version of transformers that the rows shall name. --packs has packs that were made before. ceilings.json
+next to FILE has the largest errors of all rows in blocks next to layers, such as norms and rotations, by data type, for
+models without a row.
 """
 import argparse
 import functools
@@ -68,8 +69,8 @@ def errors_of_dtype(support, make_inputs, weights, seed, dtype, is_refused):
     reference = support.set_implementation(support.to_dtype(support.copy.deepcopy(weights), dtype), attention)
     oracle = support.set_implementation(support.copy.deepcopy(reference).double(), attention)
     make = functools.partial(make_inputs, seed=seed)
-    of_blocks = forms.calls_of(oracle, make) if seed == 0 else [(c.block, c) for c in support.record(oracle, make(oracle))]
-    for title, call in of_blocks:
+    calls = forms.calls_of(oracle, make) if seed == 0 else ((c.block, c) for c in support.record(oracle, make(oracle)))
+    for title, call in calls:
         call = support.on_grid(call, dtype)
         exact = dict(support.run_block(oracle, call, "cpu", torch.float64))
         for part, value in support.run_block(reference, call, "cpu", dtype):
@@ -105,8 +106,8 @@ def record(pack, seeds):
     return row
 
 
-def in_child(pack, seeds, out):
-    """Writes a row, or the reason why there is none, to the file; returns whether it is a row."""
+def start(pack, seeds, out):
+    """A fork that writes a row, or the reason why there is none, to the file; its exit code is 0 for a row."""
     process = os.fork()
     if process == 0:
         code = 1
@@ -120,7 +121,27 @@ def in_child(pack, seeds, out):
             out.write_text(f"{type(problem).__name__}: {problem}".splitlines()[0][:160])
         finally:
             os._exit(code)
-    return os.waitpid(process, 0)[1] == 0
+    return process
+
+
+def rows_of(packs, options, folder):
+    """Yields (type, row, or the reason why there is none), up to --jobs at a time, and none that starts too late."""
+    waiting, running, started = list(reversed(packs.items())), {}, time.monotonic()
+    while waiting or running:
+        while waiting and len(running) < options.jobs and time.monotonic() - started < options.seconds:
+            kind, pack = waiting.pop()
+            out = pathlib.Path(folder) / f"{kind}.json"
+            running[start(pack, options.seeds, out)] = (kind, out)
+        if not running:
+            return
+        process, status = os.wait()
+        kind, out = running.pop(process)
+        yield kind, (json.loads(out.read_text()) if status == 0 else out.read_text())
+
+
+def fewer(rows, seeds):
+    """The types whose rows have fewer seeds."""
+    return {kind for kind, row in rows.items() if row["seeds"] < seeds}
 
 
 def write(path, rows):
@@ -158,23 +179,24 @@ def main():
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--packs", type=pathlib.Path)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--fewer", action="store_true", help="types whose row has fewer seeds")
     options = parser.parse_intermixed_args()
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
     runner.warm_up()
     rows = json.loads(options.out.read_text()) if options.out.exists() else {}
-    started, failed = time.monotonic(), []
+    failed = []
     with tempfile.TemporaryDirectory() as folder:
-        out = pathlib.Path(folder) / "row"
-        for kind, pack in make_packs(options, folder).items():
-            if time.monotonic() - started > options.seconds:
-                break
-            if not options.types and kind in rows:
+        packs = make_packs(options, folder)
+        if not options.types:
+            wanted = fewer(rows, options.seeds) if options.fewer else packs.keys() - rows.keys()
+            packs = {kind: pack for kind, pack in packs.items() if kind in wanted}
+        for kind, row in rows_of(packs, options, folder):
+            if isinstance(row, str):
+                failed.append(f"{kind}: {row}")
                 continue
-            if in_child(pack, options.seeds, out):
-                rows[kind] = json.loads(out.read_text())
-                write(options.out, rows)
-            else:
-                failed.append(f"{kind}: {out.read_text()}")
+            rows[kind] = row
+            write(options.out, rows)
     write_ceilings(options.out.parent / "ceilings.json", rows)
     print("\n".join([*failed, f"{len(rows)} rows, {len(failed)} not recorded"]))
     return 0

@@ -170,8 +170,11 @@ def sweep(pack, facts, device, expression, phase):
 def control(pack, facts, device, failed, phase, emit):
     """Runs failed tests on the CPU: one for each reason, then those whose reason that one did not have there."""
     def turn(chosen):
-        names = [f"{row['file']}::{row['test'].replace(device, 'cpu')}" for row in chosen if row["file"]]
-        rows = pytest_rows(pack, facts, "cpu", names, emit, phase="control", of=phase) if names else []
+        chosen = [row for row in chosen if row["file"]]
+        words = [f"{row['file']}::{row['test'].replace(device, 'cpu')}" for row in chosen]
+        sizes = sorted({row["size"] for row in chosen} - {""})  # the CPU has no tests of a card's sizes by itself
+        words += ["--size", ",".join(sizes)] if sizes else []
+        rows = pytest_rows(pack, facts, "cpu", words, emit, phase="control", of=phase) if chosen else []
         return {sweep_report.first_line(row) for row in rows}
 
     first = {sweep_report.first_line(row): row for row in reversed(failed)}

@@ -40,7 +40,7 @@ def in_f64() -> Any:
         def pytest_collection_modifyitems(self, items: list[Any]) -> None:
             support = sys.modules["support"]
             excluded = support.require_promise  # type: ignore[attr-defined]
-            others = ("bf16", "f16", "true", "full")
+            others = ("bf16", "f16", "heads", "true", "full")
             items[:] = [item for item in items if excluded(item.name) and not any(f"-{w}" in item.name for w in others)]
             support.require_promise = lambda test: None  # type: ignore[attr-defined]
             support.make_subject = oracle  # type: ignore[attr-defined]

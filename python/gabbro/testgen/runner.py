@@ -92,7 +92,7 @@ def parts_of(nodeid: str) -> Result:
     name = nodeid.split("::")[-1]
     words = re.split(r"[\[\]-]", name)
     dtype = next((word for word in words if word in ("f32", "bf16", "f16")), "")
-    size = next((word for word in words if word in ("tiny", "true", "full")), "")
+    size = next((word for word in words if word in ("tiny", "heads", "true", "full")), "")
     device = next((word for word in words[1:] if word.startswith(("cpu", "cuda"))), "")
     return {"test": name, "check": words[0].removeprefix("test_"), "device": device, "dtype": dtype, "size": size}
 

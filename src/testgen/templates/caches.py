@@ -175,8 +175,8 @@ def check(name: str, models: forms.Models, make_inputs: Callable[..., dict[str, 
     """Asserts that one of FORMS gives the logits of one pass."""
     form = FORMS[name]
     length = form.prompt + AFTER
-    if length > forms.longest(models.oracle):
-        pytest.skip(f"the model has {forms.longest(models.oracle)} positions, this takes {length}")
+    if length > helpers.longest(models.oracle):
+        pytest.skip(f"the model has {helpers.longest(models.oracle)} positions, this takes {length}")
     if form.static:
         static_or_skip(models.oracle)
     if models.oracle.config.is_encoder_decoder and (form.static or form.padding or form.placed):

@@ -3,6 +3,7 @@
 --no-isolate            run in this process, for a debugger
 --device rocm:0         the devices to test: cpu, cuda:N, rocm:N, all; several by commas
 --limit SECONDS         of one test
+--size tiny,heads       sizes in place of the pack's
 --require rocm          exit code 3 where there is no such device
 """
 

@@ -24,8 +24,8 @@ def start_of(model: Any, name: str, make_inputs: Any) -> dict[str, Any]:
     rows = {"padded": 2, "rows": 5}.get(name, 1)
     inputs = {k: v for k, v in make_inputs(model, batch=rows).items() if not k.startswith("decoder_")}
     if name == "long":
-        if forms.longest(model) < 136:
-            pytest.skip(f"the model has {forms.longest(model)} positions")
+        if helpers.longest(model) < 136:
+            pytest.skip(f"the model has {helpers.longest(model)} positions")
         inputs = {k: v for k, v in make_inputs(model, batch=rows, length=126).items() if not k.startswith("decoder_")}
     ids = inputs.get("input_ids")
     if ids is not None and helpers.takes(model, "attention_mask"):
@@ -63,6 +63,38 @@ def replayed(inputs: dict[str, Any], tokens: torch.Tensor, model: Any) -> torch.
     return support.outputs(model, given)["logits"][:, -NEW - 1 : -1]
 
 
+class Positions:
+    """Records the positions that generate() gives to a model; require() compares them with their definition."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.given = model, list[torch.Tensor]()
+
+    def __enter__(self) -> Positions:
+        def note(_: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            if isinstance(kwargs.get("position_ids"), torch.Tensor):
+                self.given.append(kwargs["position_ids"].detach().cpu())
+
+        self.handle = self.model.register_forward_pre_hook(note, with_kwargs=True)
+        return self
+
+    def __exit__(self, *ending: Any) -> None:
+        self.handle.remove()
+
+    def require(self, inputs: dict[str, Any]) -> None:
+        """Asserts that the prompt's positions count the tokens that its mask shows, from 0 on, in each row."""
+        mask = inputs.get("attention_mask")
+        if mask is None or not self.given or self.given[0].shape != mask.shape or not bool((mask == 0).any()):
+            return  # such as positions in three axes
+        shown = mask != 0
+        expected = mask.cumsum(1) - 1
+        wrong = ((self.given[0] != expected) & shown).nonzero()
+        assert not len(wrong), (
+            f"{type(self.model).__name__}: generate() gives row {int(wrong[0, 0])} of the prompt the positions "
+            f"{self.given[0][wrong[0, 0]].tolist()}, its mask {mask[wrong[0, 0]].int().tolist()} counts "
+            f"{expected[wrong[0, 0]].clamp_min(0).tolist()}\noperation: the positions of generate() with padding"
+        )
+
+
 def check(name: str, models: forms.Models, make_inputs: Any) -> None:
     """Asserts that the logits of each step of generate() are the oracle's for the same tokens, and their best chosen."""
     options: dict[str, Any] = {}
@@ -71,7 +103,9 @@ def check(name: str, models: forms.Models, make_inputs: Any) -> None:
         options = {"cache_implementation": "static", "disable_compile": True}
     inputs = start_of(models.oracle, name, make_inputs)
     inputs = support.on_grid(inputs, models.dtype)
-    got = generate(models.subject, inputs, output_logits=True, **options)
+    with Positions(models.subject) as positions:
+        got = generate(models.subject, inputs, output_logits=True, **options)
+    positions.require(inputs)
     tokens = got.sequences.cpu()
 
     def plain(model: Any) -> torch.Tensor:

@@ -35,6 +35,14 @@ def find(config: Any, names: list[str], default: Any = None) -> Any:
     return default
 
 
+def longest(model: Any) -> int:
+    """The number of positions that the model has a table for; a large number where it computes them."""
+    names = ["max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length", "max_target_positions"]
+    rotary = any("rotary" in name or "rope" in name for name, _ in model.named_modules())
+    limit = int(find(model.config, names, 1 << 20))
+    return limit if not rotary else 1 << 20
+
+
 def takes(model: Any, name: str) -> bool:
     """Whether the model's forward() has the argument."""
     return name in inspect.signature(model.forward).parameters

@@ -33,6 +33,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 
 import calls
 import case
+import sizes
 import support
 from choices import Again
 from inputs import make_inputs
@@ -256,7 +257,7 @@ class Test:
         words = re.split(r"[\[\]-]", name)
         device = next((w for w in words[1:] if w.startswith(("cpu", "cuda"))), "cpu")
         dtype = next((support.DTYPES[w] for w in words if w in support.DTYPES), torch.float32)
-        size = next((w for w in words if w in ("tiny", "true", "full")), "tiny")
+        size = next((w for w in words if w in ("tiny", "heads", "true", "full")), "tiny")
         return Test(device, dtype, size, [w for w in words if w in ("lively", "faint")] or ["lively", "faint"])
 
 
@@ -266,7 +267,7 @@ def wrong_blocks(test: Test, regime: str) -> Iterator[tuple[support.Call, Any, s
     reference = support.make_reference(test.dtype, regime, test.size)
     subject = support.make_subject(test.device, test.dtype, regime, test.size)
     depth = support.depth_of(oracle)
-    inputs = support.on_grid(make_inputs(oracle), test.dtype)
+    inputs = support.on_grid(sizes.inputs_of(make_inputs, test.size)(oracle), test.dtype)
     for call in support.record(oracle, inputs):
         call = support.on_grid(call, test.dtype)
         exact = dict(support.run_block(oracle, call, "cpu", torch.float64))
@@ -291,7 +292,7 @@ def wrong_whole(test: Test, regime: str) -> tuple[support.Call, Any, str, float]
     """The same of the model as one block, for what is between its blocks; None where it is right."""
     oracle = support.make_oracle(test.dtype, regime, test.size)
     subject = support.make_subject(test.device, test.dtype, regime, test.size)
-    inputs = support.on_grid(make_inputs(oracle), test.dtype)
+    inputs = support.on_grid(sizes.inputs_of(make_inputs, test.size)(oracle), test.dtype)
     exact = support.outputs(oracle, inputs)
     reference = support.make_reference(test.dtype, regime, test.size)
     close, got, depth = support.outputs(reference, inputs), support.outputs(subject, inputs), support.depth_of(oracle)

@@ -13,7 +13,7 @@ import helpers
 import support
 
 IGNORED = -100
-STEPS = 3
+STEPS, RATE, EPSILON, DECAY = 3, 1e-3, 1.0, 0.1  # of AdamW
 SHIFTED = ("causal-lm",)  # tasks whose loss compares a position with the next token
 PER_TOKEN = ("masked-lm", "seq2seq-lm", "speech-seq2seq", "token-classification")
 PER_ROW = ("sequence-classification", "image-classification", "audio-classification")
@@ -131,15 +131,42 @@ def trained(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     wide = support.InDouble() if next(model.parameters()).dtype == torch.float64 else torch.enable_grad()
     model = without_dropout(model)
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, eps=1.0, weight_decay=0.1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, eps=EPSILON, weight_decay=DECAY)
+    seen: list[dict[str, torch.Tensor]] = []
     for _ in range(STEPS):
         optimizer.zero_grad()
         with wide, helpers.recurrent_gradients(model):
             torch.autograd.backward(total_of(model, inputs) / 64)
+        seen.append({name: p.grad.detach().clone() for name, p in model.named_parameters() if p.grad is not None})
         optimizer.step()
-    return {
-        name: (p.detach() - before[name]).cpu().double() for name, p in model.named_parameters() if p.grad is not None
-    }
+    after = {name: p.detach() for name, p in model.named_parameters() if name in seen[-1]}
+    for name, value in after.items():
+        require_adamw(name, before[name], [row[name] for row in seen if name in row], value)
+    return {name: (value - before[name]).cpu().double() for name, value in after.items()}
+
+
+def adamw(value: torch.Tensor, gradients: list[torch.Tensor]) -> torch.Tensor:
+    """The value after a step with each gradient, by the definition (arxiv.org/abs/1711.05101, algorithm 2), in f64."""
+    value, mean, square = value.double(), torch.zeros_like(value).double(), torch.zeros_like(value).double()
+    for step, gradient in enumerate(gradients, 1):
+        mean = 0.9 * mean + 0.1 * gradient.double()
+        square = 0.999 * square + 0.001 * gradient.double() ** 2
+        update = (mean / (1 - 0.9**step)) / ((square / (1 - 0.999**step)).sqrt() + EPSILON)
+        value = value - RATE * DECAY * value - RATE * update
+    return value
+
+
+def require_adamw(name: str, before: torch.Tensor, gradients: list[torch.Tensor], after: torch.Tensor) -> None:
+    """Asserts that an optimizer's steps with these gradients move it as adamw() does: only their rounding is allowed."""
+    if len(gradients) != STEPS or not all(bool(g.isfinite().all()) for g in gradients):
+        return  # the comparison with f64 shows it
+    expected = adamw(before, gradients)
+    off, moved = float((after.double() - expected).norm()), float((expected - before.double()).norm())
+    allowed = 16 * support.UNIT[torch.float32] * STEPS * float(before.double().norm()) + 1e-4 * moved
+    assert off <= allowed, (
+        f"{name} after {STEPS} steps of AdamW is {off:.3g} from the definition with the same gradients, allowed "
+        f"{allowed:.3g}\noperation: the optimizer's step"
+    )
 
 
 def check_optimizer(device: str, size: str, make_inputs: Callable[..., dict[str, Any]]) -> None:
@@ -169,8 +196,22 @@ def scaled_gradients(model: Any, inputs: dict[str, Any], dtype: torch.dtype, dev
         total = total_of(model, inputs) / 64
     scaler.scale(total).backward()
     if scaler.is_enabled():
-        scaler.unscale_(optimizer)
+        require_unscaled(model, scaler, optimizer)
     return {name: p.grad.detach().cpu().double() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def require_unscaled(model: Any, scaler: Any, optimizer: Any) -> None:
+    """unscale_(); asserts that it divides each gradient by the scale, a power of two: exactly, but for tiny numbers."""
+    parameters = {name: p for name, p in model.named_parameters() if p.grad is not None}
+    expected = {name: p.grad.detach().double() / scaler.get_scale() for name, p in parameters.items()}
+    scaler.unscale_(optimizer)
+    for name, p in parameters.items():
+        off = (p.grad.double() - expected[name]).abs().nan_to_num()
+        worst = float((off - 1e-6 * expected[name].abs().nan_to_num()).max()) if off.numel() else 0.0
+        assert worst <= 1e-30, (
+            f"gradient of {name} is {worst:.3g} from what it was divided by the scale {scaler.get_scale():g}\n"
+            "operation: GradScaler.unscale_()"
+        )
 
 
 def check_mixed(dtype: torch.dtype, device: str, size: str, make_inputs: Callable[..., dict[str, Any]]) -> None:

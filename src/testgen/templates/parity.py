@@ -15,7 +15,6 @@ import pytest
 import torch
 import transformers
 
-import helpers
 import operations
 import support
 from inputs import make_inputs

@@ -37,8 +37,7 @@ ENTERED: list[pathlib.Path] = []  # the folder of the pack whose modules are imp
 DEVICE_ERROR = re.compile(r"(CUDA|HIP) error: ")
 PR_SET_PDEATHSIG = 1
 RESTART = 77  # exit code of a child that wants a clean one to go on
-# Codes of AMD's runtime that stand in its last words.
-MEANINGS = {
+MEANINGS = {  # of codes of AMD's runtime in its last words
     "Memory access fault by GPU": "a kernel read or wrote memory that is not mapped",
     "HSA_STATUS_ERROR_OUT_OF_RESOURCES": "the device ran out of memory or of queues",
     "HSA_STATUS_ERROR_EXCEPTION": "a kernel trapped",
@@ -50,6 +49,7 @@ MEANINGS = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--no-isolate", action="store_true", help="run the tests in this process")
     parser.addoption("--device", help="auto, all, cpu, cuda:N, rocm:N; without it what the pack names")
+    parser.addoption("--size", help="sizes; without it what the pack names")
     parser.addoption("--limit", type=float, default=120.0, help="seconds a test may take")
     parser.addoption("--require", choices=["rocm", "cuda"], help="exit code 3 where no such device can be used")
 
@@ -143,14 +143,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if not enter(metafunc.definition.path):
         return
     case, support = own("case"), own("support")
-    if "device" in metafunc.fixturenames:
-        marks = {name: pytest.mark.skip(reason=why) for name, why in devices_of(metafunc.config) if why}
-        names = [name for name, _ in devices_of(metafunc.config)]
-        metafunc.parametrize("device", [pytest.param(n, marks=marks[n]) if n in marks else n for n in names])
+    devices = devices_of(metafunc.config) if "device" in metafunc.fixturenames else []
+    if devices:
+        marked = [pytest.param(name, marks=pytest.mark.skip(reason=why)) if why else name for name, why in devices]
+        metafunc.parametrize("device", marked)
     if "dtype" in metafunc.fixturenames:
         metafunc.parametrize("dtype", [support.DTYPES[name] for name in case.DTYPES], ids=case.DTYPES)
     if "size" in metafunc.fixturenames:
-        metafunc.parametrize("size", case.SIZES)
+        on_card = any(name != "cpu" for name, _ in devices)
+        given = option(metafunc.config, "--size", "")
+        metafunc.parametrize("size", own("sizes").of_test(metafunc.function.__name__, given, on_card))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -188,7 +190,7 @@ def fail_once_without_a_model(request: pytest.FixtureRequest) -> None:
         pytest.skip(f"no model can be built from {size}.json, or it does not run: see the first failure")
     if key not in RUNS:
         RUNS[key] = False
-        own("support").require_model(size)
+        own("sizes").require(size)
         RUNS[key] = True
 
 
@@ -246,8 +248,8 @@ def run_items(items: list[pytest.Item], pipe: BinaryIO, log: BinaryIO) -> int:
     torch.backends.cuda.matmul.allow_tf32 = False  # f32 is f32: convolutions default to 10 bits of mantissa
     torch.backends.cudnn.allow_tf32 = False
     gc.freeze()  # imported objects live on: scanning them takes milliseconds per collection
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")  # a test that takes all memory is what the system ends first
+    with contextlib.suppress(OSError):  # a test that takes all memory is what the system ends first
+        pathlib.Path("/proc/self/oom_score_adj").write_text("1000")
     process = os.getpid()
     for item, following in zip(items, [*items[1:], None], strict=True):
         enter(item.path)

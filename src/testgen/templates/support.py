@@ -351,7 +351,9 @@ def open_rows(value: Any) -> Any:
     if not isinstance(value, torch.Tensor) or value.dim() != 4:
         return value
     if value.dtype == torch.bool:
-        return value | ~value.any(-1, keepdim=True)
+        first, last = (int(value[..., row, :].sum()) for row in (0, -1))
+        hides = first > last or not bool(value.any())  # such as MPT's, which are true for hidden keys
+        return value if hides else value | ~value.any(-1, keepdim=True)
     if not value.is_floating_point():
         return value
     hidden = value <= torch.finfo(value.dtype).min / 2

@@ -13,12 +13,12 @@ import torch
 import forms
 import helpers
 import support
-from choices import Again
+from choices import Again, Choices
 
 MakeInputs = Callable[..., dict[str, Any]]
-LOST = (
-    2.0**-12
-)  # where terms of a sum cancel, so that the CPU itself has half of the digits, relative errors say nothing
+# Relative errors say nothing where terms of a sum cancel, so that the CPU itself has half of the digits.
+LOST = 2.0**-12
+SYSTEMATIC = 8.0  # times the change by another order of sums: an error above is not one of rounding
 
 
 def check_grad(device: str, size: str, make_inputs: MakeInputs) -> None:
@@ -31,11 +31,43 @@ def check_grad(device: str, size: str, make_inputs: MakeInputs) -> None:
     assert largest > 0, "no parameter has a gradient"
     missing = sorted(exact.keys() - got.keys())
     assert not missing, f"no gradient on {device}, but in the oracle: {', '.join(missing)}"
+    require_rounding(oracle, reference, inputs, exact, close)
     depth = helpers.gradient_depth(oracle, inputs)
     for name, value in exact.items():
         if float(value.norm()) > 1e-6 * largest and support.distance(close[name], value)[0] <= LOST:
             again = Again(functools.partial(helpers.gradient, inputs, name), reference, oracle, subject, LOST)
             support.compare(f"gradient of {name}", got[name], close[name], value, torch.float32, depth, again)
+
+
+def require_rounding(
+    oracle: Any, reference: Any, inputs: dict[str, Any], exact: dict[str, torch.Tensor], close: dict[str, torch.Tensor]
+) -> None:
+    """Asserts that the CPU's error in all gradients together is one of rounding, which another order of sums changes.
+
+    The device runs the code of the CPU: a gradient that is wrong on both does not measure the device's error.
+    """
+    if total_error(close, exact) <= LOST:
+        return
+    with Choices() as chosen:
+        helpers.gradients(oracle, inputs)
+    orders = []
+    for seed in (0, 1):
+        with Choices(chosen.made), support.OtherOrder(seed):
+            orders.append(helpers.gradients(reference, inputs))
+    plain, other = orders
+    error, change = total_error(plain, exact), total_error(other, plain)
+    names = [name for name in exact if name in plain and support.distance(plain[name], exact[name])[0] > LOST]
+    assert error <= LOST or error <= SYSTEMATIC * change, (
+        f"{type(oracle).__name__}: gradients in f32 on the CPU are off by {error:.3g} of their norm, and by {change:.3g} "
+        f"from those in another order of sums: it is not rounding, a backward pass is wrong\nwrong gradients: {', '.join(names[:5])}"
+    )
+
+
+def total_error(got: dict[str, torch.Tensor], exact: dict[str, torch.Tensor]) -> float:
+    """The relative error of all gradients together."""
+    pairs = [(got[name].double(), value.double()) for name, value in exact.items() if name in got]
+    size = math.sqrt(sum(float(value.norm()) ** 2 for _, value in pairs))
+    return math.sqrt(sum(float((g - value).norm()) ** 2 for g, value in pairs)) / max(size, 1e-30)
 
 
 def mixed_outputs_or_skip(

@@ -38,7 +38,7 @@ def hidden_rows_are_nan():
 def causal_flag_shows_one_key_more():
     def change(q, k, v, mask, given):
         if given["is_causal"]:
-            mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril(1)
+            mask = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril(1)
             given = {**given, "is_causal": False}
         return q, k, v, mask, given
     around_sdpa(change)
@@ -67,8 +67,9 @@ def attention_is_not_repeatable():
     def make(usual):
         def wrong(query, *more, **options):
             result = usual(query, *more, **options)
-            noise = 1 + 1e-3 * torch.randn(result.shape, generator=GENERATOR) if on_device(query) else 1
-            return result * noise
+            if not on_device(query):
+                return result
+            return result * (1 + 1e-3 * torch.randn(result.shape, generator=GENERATOR).to(result))
         return wrong
     replace(functional, "scaled_dot_product_attention", make)
 
@@ -80,7 +81,7 @@ GENERATOR = torch.Generator().manual_seed(1)
 def left_padding_of_a_batch_hides_a_key():
     def change(q, k, v, mask, given):
         if mask is not None and mask.dtype == torch.bool and q.shape[0] > 1 and not bool(mask[..., 0].all()):
-            own = torch.eye(mask.shape[-1], dtype=torch.bool)
+            own = torch.eye(mask.shape[-1], dtype=torch.bool, device=mask.device)
             mask = mask & ~own[-2] | own[-1]
         return q, k, v, mask, given
     around_sdpa(change)

@@ -206,7 +206,8 @@ def rotation_in_bf16_is_two_percent_off():
     around_forward(model_file("llama").LlamaRotaryEmbedding, change)
 
 
-@fault("llama", report="github.com/huggingface/transformers/issues/29496", dtypes="f16,bf16", block="norm", check="layers")
+@fault("llama", report="github.com/huggingface/transformers/issues/29496", dtypes="f16,bf16", block="norm",
+       check="layers")
 def norm_in_halves_is_not_widened():
     owner = model_file("llama").LlamaRMSNorm
     usual = owner.forward
@@ -221,7 +222,8 @@ def norm_in_halves_is_not_widened():
     owner.forward = wrong
 
 
-@fault("llama", report="github.com/huggingface/transformers/pull/29285", dtypes="bf16", block="rotary_emb", check="layers")
+@fault("llama", report="github.com/huggingface/transformers/pull/29285", dtypes="bf16", block="rotary_emb",
+       check="layers")
 def angles_of_rope_are_in_bf16():
     owner = model_file("llama").LlamaRotaryEmbedding
     usual = owner.forward

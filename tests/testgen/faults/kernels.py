@@ -163,6 +163,6 @@ def norm_is_not_repeatable():
 
     def make(usual):
         def wrong(self, x):
-            return usual(self, x) * (1 + 1e-3 * torch.rand(1)) if on_device(x) else usual(self, x)
+            return usual(self, x) * (1 + 1e-3 * torch.rand(1).to(x)) if on_device(x) else usual(self, x)
         return wrong
     replace(LlamaRMSNorm, "forward", make)

@@ -61,7 +61,7 @@ def generate_ignores_padding_in_positions():
     def make(usual):
         def wrong(self, inputs_tensor, model_kwargs):
             positions = usual(self, inputs_tensor, model_kwargs)
-            return torch.arange(positions.shape[-1])[None].expand(positions.shape).clone()
+            return torch.arange(positions.shape[-1], device=positions.device)[None].expand(positions.shape).clone()
         return wrong
     replace(GenerationMixin, "_prepare_position_ids_for_generation", make)
 

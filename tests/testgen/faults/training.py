@@ -67,7 +67,7 @@ def scaler_does_not_unscale():
 def mixed_precision_changes_weights():
     def make(usual):
         def wrong(self, *args, **options):
-            if torch.is_autocast_enabled("cpu") and on_device(self.weight):
+            if torch.is_autocast_enabled(self.weight.device.type) and on_device(self.weight):
                 self.weight.data = self.weight.data.bfloat16().float()
             return usual(self, *args, **options)
         return wrong

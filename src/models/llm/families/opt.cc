@@ -47,6 +47,7 @@ DecoderConfig read_config(const Checkpoint& checkpoint) {
   if (const int64_t width = fields.size_or(kProjected, c, 1, 1 << 20); width != c)
     fields.refuse(kProjected, fmt::format("is {}, not hidden_size {}, which is not supported", width, c));
   config.norm = NormKind::kLayer;
+  config.norm_epsilon = 1e-5f;  // torch.nn.LayerNorm's: the configuration has no field for it
   config.learned_positions = true;
   config.position_offset = 2;  // transformers' OPTLearnedPositionalEmbedding
   config.gated = false;

@@ -1,0 +1,44 @@
+"""Sizes of the model that the tests take: the pack's, and on a card one with heads of the real size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import case
+import helpers
+import support
+
+MakeInputs = Callable[..., dict[str, Any]]
+KEYS = 256  # tokens of a text with heads of the real size
+REFUSALS = (RuntimeError, ValueError, IndexError, TypeError, AttributeError, KeyError, AssertionError, ArithmeticError)
+TESTS_OF_CARDS = ("test_layers", "test_end_to_end", "test_attention")
+
+
+def of_test(name: str, given: str | None, on_card: bool) -> list[str]:
+    """The sizes of a test: `given` by --size, else the pack's; on a card layers also have the sizes of cards."""
+    if given:
+        return given.split(",")
+    return [*case.SIZES, *(case.CARD_SIZES if on_card and name in TESTS_OF_CARDS else [])]
+
+
+def require(size: str) -> None:
+    """Builds the model and runs it. A size of cards that its class refuses is a skip: the fields were made by rules."""
+    try:
+        support.require_model(size)
+    except REFUSALS as error:
+        if size not in case.CARD_SIZES:
+            raise
+        lines = str(error).splitlines() or [type(error).__name__]
+        pytest.skip(f"no model with the configuration {size}.json: {lines[0]}")
+
+
+def inputs_of(make_inputs: MakeInputs, size: str) -> MakeInputs:
+    """make_inputs(); with heads of the real size its texts have KEYS tokens, or as many as the model has positions."""
+
+    def made(model: Any, **options: Any) -> dict[str, Any]:
+        return make_inputs(model, **{"length": min(KEYS, helpers.longest(model)), **options})
+
+    return made if size == "heads" else make_inputs
