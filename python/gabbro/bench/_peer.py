@@ -64,7 +64,7 @@ def find(device: str, threads: int | None) -> tuple[PyTorch | None, str]:
 
 
 def _calls(torch: Any) -> dict[str, Callable[..., Any]]:
-    """Calls that are not those of torch's function with the op's name, as CALLS of _cases.py."""
+    """Calls that differ from the call of the function of torch with the name of the op, as CALLS of _cases.py."""
     f = torch.nn.functional
     return {
         "linear": f.linear,
