@@ -9,8 +9,8 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// Parts of a group's numbers, of which the count, the mean and the sum of squared distances from it are known, are put
-// together by several lanes: all of these are sums of distances from one origin, which Chan et al. (1979) derive.
+// Puts the parts of a group's numbers together, which several lanes may do. Each part has a count, a mean and the sum
+// of squared distances from its mean; sums are of distances from one origin, as Chan et al. (1979) derive.
 struct Spread {
   float origin, count = 0, sum = 0, squares = 0;
 

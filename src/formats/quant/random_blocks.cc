@@ -13,7 +13,7 @@ namespace gabbro {
 namespace {
 
 constexpr int kSampleBlocks = 512;
-constexpr int kScales = 16;            // different ones, a power of two; from half to one and a half of the middle one
+constexpr int kScales = 16;  // different ones, a power of two; from half to one and a half of the middle one
 // Over the standard deviation. Larger means would make one direction of the states outgrow all others, so that routers
 // of random mixtures chose the same experts for every token.
 constexpr float kLargestMean = 0.01f;

@@ -1,5 +1,5 @@
-// Tools for models whose chat template has no place for them: described in a system message, called by an object of JSON
-// (ToolCallFormat::kGeneric), and with their results in messages of the user.
+// Tools for models whose chat template has no place for them: described in a system message, called by an object of
+// JSON (ToolCallFormat::kGeneric), and with their results in messages of the user.
 #pragma once
 
 #include <nlohmann/json.hpp>

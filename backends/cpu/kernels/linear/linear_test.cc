@@ -163,7 +163,7 @@ struct Case {
   bool bias = false, norm = false;
   int epilogue = 0;
   bool packed = true;
-  int64_t exact_tokens = 0;  // with up to so many f16 and bf16 weights stay as they are: see check()
+  int64_t exact_tokens = 0;  // the most at which f16 and bf16 weights stay unchanged: see check()
 };
 
 std::vector<float> random_floats(int64_t count, unsigned seed) {
