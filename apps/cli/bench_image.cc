@@ -235,6 +235,7 @@ void add_bench_image(Command bench) {
       .needs(shape);
   command.option("--save", o->save, "Only write the random weights to this file, for other programs")
       .placeholder("FILE.safetensors")
+      .file(FileUse::kOutput)
       .needs(shape);
   command.option("--size", o->size, "Sides in pixels").placeholder("SIDE|WIDTHxHEIGHT").default_text("the model's");
   command.number("--steps", o->steps, "Steps from noise to picture").range(1, 1000);

@@ -118,10 +118,13 @@ class Weaknesses(TestCase):
 
     def test_schemas_of_tools_do_no_harm(self):
         """CVE-2025-48944: patterns and types that are none."""
-        for parameters in ({"type": 5}, {"properties": {"a": {"pattern": "("}}}, {"type": "object", "pattern": "(a+)+$" * 100}, "x", []):
+        harmless = {"type": "object", "pattern": "(a+)+$" * 100}  # patterns are of strings
+        for parameters in ({"type": 5}, {"properties": {"a": {"pattern": "("}}}, harmless, "x", []):
             tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
             self.assertIn(self.server.chat(tools=[tool], tool_choice="none")[0], (200, 400))
-            self.assertEqual(self.server.chat(tools=[tool])[0], 400)
+            # Calls that the model may make are read as they come; those that it must make need the schema.
+            self.assertEqual(self.server.chat(tools=[tool])[0], 200 if isinstance(parameters, dict) else 400)
+            self.assertEqual(self.server.chat(tools=[tool], tool_choice="required")[0], 200 if parameters is harmless else 400)
         self.assertEqual(self.server.chat()[0], 200)
 
     def test_variables_of_templates_hold_nothing_up(self):

@@ -34,10 +34,8 @@ class Models(TestCase):
         self.assertEqual(self.loaded(), {"b", "c"})
 
     def test_the_least_recently_used_leaves(self):
-        self.ask("b")
-        self.ask("c")
-        self.ask("b")
-        self.ask("a")
+        for name in ("b", "c", "b", "a"):
+            self.assertEqual(self.ask(name), "of " + name)
         self.assertIn("a", self.loaded())
         self.assertNotIn("b", self.loaded())
 

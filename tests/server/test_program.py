@@ -320,12 +320,13 @@ class Serve(TestCase):
         tokens = program.ask("POST", "/tokenize", {"model": "bert", "prompt": texts[0]})[1]["tokens"]
         status, by_ids = program.ask("POST", "/v1/embeddings", {"model": "bert", "input": tokens})
         self.assertEqual((status, by_ids["usage"]["prompt_tokens"]), (200, len(tokens)))
-        self.assertLess(max(abs(a - b) for a, b in zip(by_ids["data"][0]["embedding"], vectors[0])), 1e-5)
+        # Alone its tokens are few and meet the f16 weights unrounded, among others they meet 16-bit codes of them.
+        self.assertLess(max(abs(a - b) for a, b in zip(by_ids["data"][0]["embedding"], vectors[0])), 2e-4)
         status, ollama = program.ask("POST", "/api/embed", {"model": "bert", "input": texts})
         self.assertEqual(len(ollama["embeddings"]), len(texts))
         self.assertAlmostEqual(sum(x * x for x in ollama["embeddings"][0]), 1, places=4)
         status, old = program.ask("POST", "/api/embeddings", {"model": "bert", "prompt": texts[0]})
-        self.assertLess(max(abs(a - b) for a, b in zip(old["embedding"], vectors[0])), 1e-5)
+        self.assertLess(max(abs(a - b) for a, b in zip(old["embedding"], vectors[0])), 2e-4)
         for wrong in ({"input": ""}, {"input": []}, {"input": [""]}, {"input": 5}, {"input": "word " * 5000}, {"input": [-1]},
                       {"input": "a", "dimensions": 0}, {"input": "a", "encoding_format": "x"}, {"input": [1 << 40]}):
             self.assertEqual(program.ask("POST", "/v1/embeddings", {"model": "bert", **wrong})[0], 400, wrong)
@@ -354,7 +355,8 @@ class Serve(TestCase):
         for row in answer["data"]:
             self.assertAlmostEqual(row["score"], scores[row["index"]], places=5)
         _, answer = program.ask("POST", "/score", {"text_1": [query, query], "text_2": documents[:2]})
-        self.assertAlmostEqual(answer["data"][1]["score"], scores[1], places=5)
+        # Two pairs have few tokens, which meet the f16 weights unrounded; three meet 16-bit codes of them.
+        self.assertAlmostEqual(answer["data"][1]["score"], scores[1], delta=2e-4)
         for wrong in ({"query": query}, {"documents": documents}, {"query": query, "documents": []}, {"query": 5, "documents": documents},
                       {"query": query, "documents": [5]}, {"query": query, "documents": documents, "top_n": 0}):
             self.assertEqual(program.ask("POST", "/v1/rerank", wrong)[0], 400, wrong)
