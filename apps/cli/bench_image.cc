@@ -74,6 +74,7 @@ std::shared_ptr<Pipeline> load_for_bench(const ImageBenchOptions& o) {
                                     .precision = pictures::parse_precision(o.precision)};
   if (!o.common.memory.empty()) options.memory = parse_size(o.common.memory, "--memory");
   std::tie(options.width, options.height) = parse_sides(o.size);
+  options.bands = decode_bands_of(o.bands);
   ProgressBar bar("loading", true);
   options.progress = [&](const std::string&, double done) { bar.show(done); };
   if (o.shape.empty()) return Pipeline::load(o.model, options);
@@ -188,6 +189,7 @@ int print_soak(const BenchSubject& subject, const SoakResult& soaked) {
 
 // The random weights as a single file, for other programs.
 int save_random(const ImageBenchOptions& o) {
+  if (!o.save.ends_with(".safetensors")) throw bad_input("--save {}: the name does not end with .safetensors", o.save);
   const Cancelable cancelable;
   ProgressBar bar("writing", true);
   const pictures::ConvertedPipeline written = pictures::convert_to_single_file(

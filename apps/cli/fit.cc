@@ -302,6 +302,32 @@ bool is_of_pictures(FitOptions& o) {
   return !o.pipeline.shape.empty() || (!o.model.empty() && pictures::is_picture_model(o.model));
 }
 
+int run(FitOptions& o) {
+  if (const std::string problem = plugin_path_problem(); !problem.empty()) report("warning", problem);
+  if (is_of_pictures(o)) {
+    refuse_for_pictures({{o.context > 0, "--ctx"},
+                         {o.type != FitOptions().type, "--type"},
+                         {o.kv_type.has_value(), "--kv-type"},
+                         {!o.common.host_memory.empty(), "--host-memory"},
+                         {!o.common.several.devices.empty(), "--devices"}});
+    return fit_pipeline(o.model, o.common, o.pipeline);
+  }
+  refuse_pipeline_options(o.pipeline);
+  const Workload workload = workload_of(o);
+  const std::vector<Forecast> all = forecasts(workload, o.common.threads);
+  std::optional<StreamForecast> stream;
+  if (!o.common.memory.empty()) stream = forecast_stream(workload, o);
+  std::optional<SplitsForecast> several;
+  if (!o.common.several.devices.empty()) several = forecast_devices(workload, o, all);
+  Json out = document(workload, all);
+  if (stream) out["streaming"] = stream_document(*stream);
+  if (several) out["split"] = splits_document(*several);
+  o.common.json ? print_json(out)
+                : print(table(workload, all) + (several ? splits_table(*several) : "") +
+                        (stream ? stream_line(*stream, o.common.memory) : ""));
+  return 0;
+}
+
 }  // namespace
 
 void add_fit(Command root) {
@@ -330,8 +356,7 @@ void add_fit(Command root) {
   add_output_options(command, o->common);
   command.footer(
       "--params takes any size of the family. Sizes that a family was published in, within 5 %, have that shape; "
-      "others "
-      "are interpolated between Llama's and have that number of parameters within 2 %.");
+      "others are interpolated between Llama's and have that number of parameters within 2 %.");
   command.example("gabbro fit MODEL --ctx 8192");
   command.example("gabbro fit MODEL --memory 4GiB");
   command.example("gabbro fit MODEL --devices 0,1");
@@ -339,30 +364,7 @@ void add_fit(Command root) {
   command.example("gabbro fit --arch llama --params 13B --type q4_k_m");
   command.example("gabbro fit --shape qwen3-30b-a3b");
   command.example("gabbro fit --shape sdxl --device cuda --memory 8GB");
-  command.runs([o] {
-    if (const std::string problem = plugin_path_problem(); !problem.empty()) report("warning", problem);
-    if (is_of_pictures(*o)) {
-      refuse_for_pictures({{o->context > 0, "--ctx"},
-                           {o->kv_type.has_value(), "--kv-type"},
-                           {!o->common.host_memory.empty(), "--host-memory"},
-                           {!o->common.several.devices.empty(), "--devices"}});
-      return fit_pipeline(o->model, o->common, o->pipeline);
-    }
-    refuse_pipeline_options(o->pipeline);
-    const Workload workload = workload_of(*o);
-    const std::vector<Forecast> all = forecasts(workload, o->common.threads);
-    std::optional<StreamForecast> stream;
-    if (!o->common.memory.empty()) stream = forecast_stream(workload, *o);
-    std::optional<SplitsForecast> several;
-    if (!o->common.several.devices.empty()) several = forecast_devices(workload, *o, all);
-    Json out = document(workload, all);
-    if (stream) out["streaming"] = stream_document(*stream);
-    if (several) out["split"] = splits_document(*several);
-    o->common.json ? print_json(out)
-                   : print(table(workload, all) + (several ? splits_table(*several) : "") +
-                           (stream ? stream_line(*stream, o->common.memory) : ""));
-    return 0;
-  });
+  command.runs([o] { return run(*o); });
 }
 
 }  // namespace gabbro::cli

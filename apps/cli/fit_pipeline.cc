@@ -52,7 +52,10 @@ std::string table_of(const PipelineMemory& memory) {
 }
 
 pictures::PipelineParts parts_of(const std::string& model, const PipelineFit& options) {
-  if (!options.shape.empty()) return pictures::random_pipeline(options.shape, DType::f16);
+  if (!options.shape.empty()) {
+    refuse_picture_parts(options.given);
+    return pictures::random_pipeline(options.shape, DType::f16);
+  }
   pictures::GivenParts given = options.given;
   given.needs_tokenizer = false;
   return pictures::open_pipeline(model, given);
@@ -93,7 +96,8 @@ int fit_pipeline(const std::string& model, const CommonOptions& common, const Pi
     placement = placed.describe();
   }
   const bool fits = available > 0 && memory.total_bytes() <= available;
-  const int64_t side = fits || available == 0 ? 0 : fitting_side(parts, device, question, available);
+  const bool asks_side = !fits && available > 0 && common.memory.empty();
+  const int64_t side = asks_side ? fitting_side(parts, device, question, available) : 0;
   if (common.json) {
     print_json({{"model", parts.name},
                 {"class", parts.class_name},

@@ -132,8 +132,17 @@ class ImageRun {
   nlohmann::ordered_json made_ = nlohmann::ordered_json::array();
 };
 
-// `largest`: the size of the pictures, 0 for the model's.
-std::shared_ptr<Pipeline> load_pipeline(const ImageArguments& o, const pictures::PictureSize& largest) {
+// The sides of a request's pictures before --hires; 0: the model's.
+pictures::PictureSize first_size(const PictureRequest& request, const LatentFile& latent) {
+  constexpr int64_t kMultiple = 8;  // of all autoencoders up to now
+  if (latent.latent != nullptr) return {.width = latent.width * kMultiple, .height = latent.height * kMultiple};
+  const images::Picture* const init = request.init.get();
+  return {.width = request.width > 0 || init == nullptr ? request.width : init->width,
+          .height = request.height > 0 || init == nullptr ? request.height : init->height};
+}
+
+std::shared_ptr<Pipeline> load_pipeline(const ImageArguments& o, const PictureRequest& request,
+                                        const LatentFile& latent) {
   pictures::PipelineOptions options{.device = o.common.device,
                                     .threads = o.common.threads,
                                     .check_weights = o.common.check_weights,
@@ -142,8 +151,12 @@ std::shared_ptr<Pipeline> load_pipeline(const ImageArguments& o, const pictures:
   options.encoder = !o.init.empty();
   options.precision = pictures::parse_precision(o.precision);
   if (!o.common.memory.empty()) options.memory = parse_size(o.common.memory, "--memory");
-  options.width = largest.width;
-  options.height = largest.height;
+  const pictures::PictureSize size = first_size(request, latent);
+  options.width = size.width;
+  options.height = size.height;
+  const bool enlarges = latent.latent == nullptr && request.hires >= 1 && request.hires <= 8;  // else check() refuses
+  options.hires = enlarges ? request.hires : 1;
+  options.bands = request.bands;
   options.vae = o.vae;
   options.text_encoders = o.text_encoders;
   options.tokenizers = o.tokenizers;
@@ -154,24 +167,13 @@ std::shared_ptr<Pipeline> load_pipeline(const ImageArguments& o, const pictures:
   return pipeline;
 }
 
-// The size of a request's pictures with --hires, as far as it says.
-pictures::PictureSize largest_size(const PictureRequest& request) {
-  const auto side = [&](int64_t wanted, int64_t of_init) {
-    constexpr int64_t kMultiple = 8;  // of all autoencoders up to now
-    const double enlarged = static_cast<double>(wanted > 0 ? wanted : of_init) * request.hires;
-    return static_cast<int64_t>(std::ceil(enlarged / kMultiple)) * kMultiple;
-  };
-  const images::Picture* const init = request.init.get();
-  return {.width = side(request.width, init != nullptr ? init->width : 0),
-          .height = side(request.height, init != nullptr ? init->height : 0)};
-}
-
 // Sides that are given next to a latent have to be its own.
-void require_latent_sides(const ImageArguments& o, const LatentFile& latent, int64_t multiple) {
-  for (const auto& [given, own, name] :
+void require_latent_sides(const ImageArguments& o, const std::set<std::string>& given, const LatentFile& latent,
+                          int64_t multiple) {
+  for (const auto& [side, own, name] :
        {std::tuple(o.width, latent.width, "width"), {o.height, latent.height, "height"}}) {
-    if (given > 0 && given != own * multiple)
-      throw bad_input("--{} {}: the latent of --resume-latent has {} pixels", name, given, own * multiple);
+    if (given.contains(fmt::format("--{}", name)) && side != own * multiple)
+      throw bad_input("--{} {}: the latent of --resume-latent has {} pixels", name, side, own * multiple);
   }
 }
 
@@ -189,9 +191,9 @@ int run(ImageArguments& o, const std::set<std::string>& given) {
   require_output_folder(o.out);
   PictureRequest request = picture_request(o);
   const LatentFile latent = o.resume_latent.empty() ? LatentFile() : read_latent_file(o.resume_latent);
-  const std::shared_ptr<Pipeline> pipeline = load_pipeline(o, largest_size(request));
+  const std::shared_ptr<Pipeline> pipeline = load_pipeline(o, request, latent);
   if (latent.latent != nullptr) {
-    require_latent_sides(o, latent, pipeline->facts().size_multiple);
+    require_latent_sides(o, given, latent, pipeline->facts().size_multiple);
     request.latent = latent.latent;
     request.height = latent.height * pipeline->facts().size_multiple;
     request.width = latent.width * pipeline->facts().size_multiple;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 #include "apps/cli/terminal.h"
 #include "src/base/error.h"
@@ -76,7 +77,8 @@ class Settings {
       o_.weights = one_of("Prompt weights", {{"a1111", "a1111"}, {"comfyui", "comfyui"}, {"none", "none"}});
     if (is_free("--rng") && text_.setting("RNG") != nullptr)
       o_.noise = one_of("RNG", {{"CPU", "torch"}, {"GPU", "nv"}, {"NV", "nv"}});
-    o_.said_model = value_or("Model", "");
+    const std::string model = value_or("Model", "");
+    o_.said_model = of_comfyui_ ? std::filesystem::path(model).stem().string() : model;
     read_strengths();
   }
 

@@ -219,11 +219,12 @@ void refuse_document(std::string_view text, const std::string& file) {
               is_list ? "jq -c .[] writes a list so" : "jq -c . writes it so");
 }
 
-// A row of JSON may be indented; another text with leading spaces is a prompt.
+// A row of JSON may be indented; another text with leading spaces is a prompt, unless it begins as an object does.
 bool is_json_row(std::string_view line) {
   if (line.starts_with('{')) return true;
   const std::string_view start = without_leading_space(line);
-  return start.starts_with('{') && Json::accept(start);
+  if (!start.starts_with('{')) return false;
+  return without_leading_space(start.substr(1)).starts_with('"') || Json::accept(start);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "src/engine/model_text.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -35,11 +36,16 @@ std::vector<std::string> strings_or_none(const Metadata& file, std::string_view 
 std::vector<int32_t> end_tokens(const Metadata& fields) {
   for (const char* key : {"generation_config.eos_token_id", "eos_token_id", "text_config.eos_token_id"}) {
     const MetadataValue* value = fields.find(key);
-    if (value == nullptr) continue;
-    if (const auto id = value->as<int32_t>()) return {*id};
-    if (const auto ids = value->as_vector<int32_t>()) return *ids;
+    const auto is_member = [members = std::string(key) + "."](const MetadataField& f) {
+      return f.key.starts_with(members);
+    };
+    if (value == nullptr && std::ranges::none_of(fields.fields(), is_member)) continue;
+    if (value != nullptr) {
+      if (const auto id = value->as<int32_t>()) return {*id};
+      if (const auto ids = value->as_vector<int32_t>()) return *ids;
+    }
     throw bad_input("{}: field '{}' is {}, not a token id or a list of token ids", fields.path(), key,
-                    value->describe());
+                    value != nullptr ? value->describe() : "an object");
   }
   return {};
 }

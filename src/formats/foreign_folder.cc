@@ -81,7 +81,10 @@ std::string folder_hint(const std::string& folder) {
   if (diffusers) return "it is a picture model of diffusers: gabbro image draws with it";
   if (safetensors) return "its config.json is missing: download that too";
   const fs::path snapshots = fs::path(folder) / "snapshots";
-  if (const std::vector<std::string> commits = names_in(snapshots.string()); !commits.empty())
+  std::vector<std::string> commits = names_in(snapshots.string());
+  std::error_code ignored;
+  std::erase_if(commits, [&](const std::string& name) { return !fs::is_directory(snapshots / name, ignored); });
+  if (!commits.empty())
     return fmt::format("it is a folder of the Hub's cache: name a snapshot in it, {}",
                        (snapshots / commits[0]).string());
   // A snapshot of the Hub's cache has links to the files of another folder.

@@ -134,7 +134,7 @@ void Pipeline::State::note_unused(const PictureRequest& request, std::vector<std
   const bool distilled = unet->facts().guidance_features > 0;
   if (request.guidance <= 1 || distilled) {
     const std::string reason =
-        distilled ? "the model was trained with guidance" : fmt::format("--guidance is {}", request.guidance);
+        distilled ? "the model was trained with guidance" : fmt::format("--guidance is {:g}", request.guidance);
     if (!request.negative.empty()) notes.push_back(fmt::format("{}: the negative prompt has no part", reason));
     if (request.guidance_rescale > 0) notes.push_back(fmt::format("{}: --guidance-rescale has no part", reason));
   }

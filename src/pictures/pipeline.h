@@ -28,6 +28,8 @@ struct PipelineOptions {
   Precision precision = Precision::kAuto;    // of the U-Net and the autoencoder
   uint64_t memory = 0;                       // most bytes on the device (placement.h); 0: as much as there is
   int64_t width = 0, height = 0;             // of the pictures that `memory` is for; 0: the model's
+  double hires = 1;                          // the multiple of these sides at which they are drawn once more
+  DecodeBands bands = DecodeBands::kAuto;    // how they are decoded
   std::function<void(const std::string& part, double done)> progress{};  // while weights are loaded
 };
 

@@ -1,4 +1,7 @@
 // Loading of a pipeline: its parts onto the device, as placement.h places them.
+#include <algorithm>
+#include <cmath>
+
 #include "src/base/error.h"
 #include "src/formats/quant/quant.h"
 #include "src/models/weights/checkpoint_weights.h"
@@ -81,10 +84,18 @@ void require_latents(const std::string& path, const diffusion::UNetConfig& unet,
 }
 
 Placement placement_of(const PipelineParts& parts, const std::shared_ptr<Device>& device,
-                       const PipelineOptions& options) {
+                       const PipelineOptions& options, const diffusion::UNetConfig& unet, int64_t factor) {
   if (options.memory == 0) return {};
+  constexpr int64_t kMostSide = 1 << 15;  // larger ones are refused when a picture is drawn
+  const auto side = [&](int64_t given) {
+    const int64_t first = std::min(given > 0 ? given : unet.sample_size * factor, kMostSide);
+    return static_cast<int64_t>(std::ceil(static_cast<double>(first) * options.hires / static_cast<double>(factor))) *
+           factor;
+  };
   return place_pipeline(parts, device,
-                        {.size = {.width = options.width, .height = options.height}, .precision = options.precision},
+                        {.size = {.width = side(options.width), .height = side(options.height)},
+                         .precision = options.precision,
+                         .bands = options.bands},
                         options.memory);
 }
 
@@ -142,7 +153,7 @@ std::shared_ptr<Pipeline> Pipeline::load(const PipelineParts& parts, const Pipel
       diffusion::read_autoencoder_config(JsonNode(parts.autoencoder.config, parts.autoencoder.config_name));
   require_latents(path, unet, autoencoder);
   s.device = open_device(options.device, {.threads = options.threads});
-  const Placement placement = placement_of(parts, s.device, options);
+  const Placement placement = placement_of(parts, s.device, options, unet, autoencoder.factor());
   s.trims = options.memory > 0;
   s.bands = placement.bands;
   s.facts.placement = placement.describe();
@@ -159,7 +170,7 @@ std::shared_ptr<Pipeline> Pipeline::load(const PipelineParts& parts, const Pipel
                             .options = options,
                             .dtype = dtype,
                             .name = "U-Net",
-                            .separate = segments != nullptr};
+                            .separate = options.memory > 0};
   s.unet = load_part<diffusion::UNet>(of_unet, s.files, s.facts, unet, segments);
   const auto load_autoencoder = [&s, checkpoint = parts.autoencoder.checkpoint, autoencoder](
                                     const PipelineOptions& o, DType computed, PipelineFacts& facts) {

@@ -78,12 +78,14 @@ PartMemory text_memory(const TextPart& part, size_t index, bool is_pair, const s
 struct DenoisedLatent {
   int64_t height = 0, width = 0;
   std::optional<uint64_t> resident_bytes{};
+  bool separate = false;
 };
 
 PartMemory unet_memory(const PipelinePart& part, const diffusion::UNetConfig& config,
                        const std::shared_ptr<Device>& device, DType dtype, const DenoisedLatent& latent) {
   PlannedPart planned(device);
-  llm::PlannedWeights weights(part.checkpoint, {}, device, planned.memory(), latent.resident_bytes.has_value());
+  llm::PlannedWeights weights(part.checkpoint, {}, device, planned.memory(),
+                              latent.separate || latent.resident_bytes.has_value());
   std::shared_ptr<diffusion::WeightSegments> segments;
   if (latent.resident_bytes)
     segments = std::make_shared<diffusion::WeightSegments>(device, *latent.resident_bytes, &planned.memory());
@@ -157,7 +159,8 @@ PipelineMemory forecast_memory(const PipelineParts& parts, const std::shared_ptr
   for (size_t i = 0; question.text && i < parts.text_encoders.size(); ++i)
     memory.parts.push_back(text_memory(parts.text_encoders[i], i, is_pair, device));
   const int64_t height = size.height / factor, width = size.width / factor;
-  memory.parts.push_back(unet_memory(parts.unet, unet, device, dtype, {height, width, question.resident_bytes}));
+  memory.parts.push_back(
+      unet_memory(parts.unet, unet, device, dtype, {height, width, question.resident_bytes, question.separate}));
   memory.decodes_in_bands = decodes_in_bands(autoencoder, question.bands, height * width, dtype);
   memory.parts.push_back(
       autoencoder_memory(parts.autoencoder, autoencoder, device,

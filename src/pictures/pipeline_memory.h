@@ -43,9 +43,10 @@ struct MemoryQuestion {
   PictureSize size{};
   Precision precision = Precision::kAuto;
   DecodeBands bands = DecodeBands::kAuto;
-  bool text = true;  // the text encoders are on the device
-  std::optional<uint64_t> resident_bytes =
-      {};  // blocks of the U-Net take turns, those that fit here stay; none: all stay
+  bool text = true;       // the text encoders are on the device
+  bool separate = false;  // matrices of the U-Net have separate memory, so that loading takes no more than working
+  // Blocks of the U-Net take turns, and the first ones stay up to these bytes; none: all stay.
+  std::optional<uint64_t> resident_bytes{};
 };
 
 // Sides of 0 become the model's own. The U-Net is counted with guidance, a batch of two. Nothing is computed. Throws

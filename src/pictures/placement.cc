@@ -24,6 +24,7 @@ Placement place_pipeline(const PipelineParts& parts, const std::shared_ptr<Devic
     throw bad_input("--memory: {} works in the host's memory; pictures take the option on GPUs", device->facts().id);
   }
   MemoryQuestion asked = question;
+  asked.separate = true;
   const auto placed = [&](DecodeBands bands) {
     asked.bands = bands;
     Placement placement{.text_on_cpu = !asked.text, .bands = bands, .resident_bytes = asked.resident_bytes};
@@ -35,10 +36,10 @@ Placement place_pipeline(const PipelineParts& parts, const std::shared_ptr<Devic
   uint64_t least = UINT64_MAX;
   const auto first_that_fits = [&]() -> std::optional<Placement> {
     for (const DecodeBands bands : {question.bands, DecodeBands::kOn}) {
-      if (bands != question.bands && !may_band) continue;
       Placement placement = placed(bands);
       least = std::min(least, placement.forecast.total_bytes());
       if (placement.forecast.total_bytes() <= budget) return placement;
+      if (!may_band) break;
     }
     return std::nullopt;
   };
@@ -55,7 +56,13 @@ Placement place_pipeline(const PipelineParts& parts, const std::shared_ptr<Devic
                 fmt::format("the least is {:.2f} GiB", std::ldexp(least, -30)));
   }
   asked.resident_bytes = budget - moving->forecast.total_bytes();
-  return placed(moving->bands);
+  Placement placement = placed(moving->bands);
+  // Pools round the sizes of the blocks that stay up. With no such block the total is that of `moving`.
+  for (uint64_t total = 0; (total = placement.forecast.total_bytes()) > budget && *asked.resident_bytes > 0;) {
+    *asked.resident_bytes -= std::min(*asked.resident_bytes, total - budget);
+    placement = placed(moving->bands);
+  }
+  return placement;
 }
 
 }  // namespace gabbro::pictures

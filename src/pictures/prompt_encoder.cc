@@ -70,7 +70,7 @@ void PromptEncoder::note_unused(std::span<const PromptTokens> texts, PromptSynta
                                  [&](const PromptChunk& chunk) { return std::ranges::any_of(chunk, is_of); });
     });
     if (used) continue;
-    notes.push_back(fmt::format("the prompt does not name the embedding {}{}", quote(name),
+    notes.push_back(fmt::format("no prompt uses the embedding {}{}", quote(name),
                                 syntax == PromptSyntax::kComfyUi ? ", in ComfyUI's way embedding:NAME" : ""));
   }
 }

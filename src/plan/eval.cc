@@ -157,8 +157,8 @@ std::vector<T> to_host(const Tensor& tensor) {
   const int64_t elements = layout.shape.elements();
   std::vector<T> values(static_cast<size_t>(elements));
   if (elements == 0) return values;
-  // The span of storage that the layout touches comes over in one copy, and is put in order here.
   if (Executor::of(*tensor.device()).is_planning()) return values;
+  // The span of storage that the layout touches comes over in one copy, and is put in order here.
   std::vector<T> raw(static_cast<size_t>(span_of(layout)));
   const auto* source =
       static_cast<const std::byte*>(state.storage.get()) + static_cast<size_t>(layout.offset) * sizeof(T);

@@ -211,7 +211,8 @@ void add_configs(Pack& pack, const Source& source, const PackOptions& options) {
     make_decoder(shrunk.config, pack.task, shrunk.changes);
     if (size == Size::kTiny || size == Size::kHeads) override_fields(shrunk.config, pack.type, size, shrunk.changes);
     const std::string text = json_text(shrunk.config);
-    if (!contains(options.sizes, name) && pack.files["tiny.json"] == text) continue;
+    const auto tiny = pack.files.find("tiny.json");
+    if (!contains(options.sizes, name) && tiny != pack.files.end() && tiny->second == text) continue;
     pack.files[name + ".json"] = text;
     Json changes = shrunk.changes;
     pack.files[name + ".changes.json"] = json_text(changes);

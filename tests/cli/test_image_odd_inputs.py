@@ -102,12 +102,12 @@ class OddInputs(TestCase):
     def test_prompts_of_other_programs(self):
         """Item 25 of the acceptance list, next to prompts/weighted_text_test."""
         for prompt, words in (("a [cat:dog:0.5]", "[cat:dog:0.5]"), ("[fur:0.25] cat", "[fur:0.25]"),
-                              ("a [cat|dog]", "[cat|dog]"), ("a cat AND a dog", "'AND'")):
+                              ("a [cat|dog]", "[cat|dog]"), ("a cat AND a dog", "'AND'"), ("a cat\nAND a dog", "'AND'")):
             with self.subTest(prompt=prompt):
                 self.assertIn(f"A1111 takes {words}" if words.startswith("'") else f"A1111 takes '{words}'",
                               self.small(prompt=prompt)[1])
                 self.assertNotIn("A1111", self.small("--weights", "comfyui", prompt=prompt)[1])
-        for prompt in ("a [cat]", "a \\[cat|dog\\]", "[a: b]", "time 12:30", "HAND AND", "(a:1.2) [b"):
+        for prompt in ("a [cat]", "a \\[cat|dog\\]", "[a: b]", "time 12:30", "HANDS AND_ANDY", "(a:1.2) [b"):
             with self.subTest(prompt=prompt):
                 self.assertNotIn("A1111", self.small(prompt=prompt)[1])
         self.assertIn("--lora adds adapters", self.small("--weights", "none", prompt="a <lora:x:1>")[1])
@@ -122,7 +122,7 @@ class OddInputs(TestCase):
 
     def test_embeddings_that_no_prompt_names_are_said(self):
         vector = self.file("sign.safetensors", safetensors({"emb_params": ("F32", [1, 8], f32(*[0.5] * 8))}))
-        said = "the prompt does not name the embedding 'sign'"
+        said = "no prompt uses the embedding 'sign'"
         self.assertIn(said, self.small("--embedding", vector)[1])
         self.assertNotIn(said, self.small("--embedding", vector, prompt="a sign")[1])
         self.assertNotIn(said, self.small("--embedding", vector, "-n", "sign")[1])

@@ -33,7 +33,7 @@ class Finding(ModelsTest):
         self.opens("own/m@v1", MODEL)
         self.opens("own/m@v2:q8_0", OTHER)
         self.opens(f"own/m@{commit}", OTHER)
-        self.refuses("inspect", "own/m", says="no model 'own/m'")
+        self.refuses("inspect", "own/m", says="model 'own/m' could be own/m@")
         self.assertEqual(sorted(self.listed()), ["own/m@v1:q8_0", "own/m@v2:q8_0"])
 
     def test_short_names(self):
@@ -81,8 +81,8 @@ class Finding(ModelsTest):
         self.ollama("registry.ollama.ai/library/e/latest", MODEL)
         self.put(f".ollama/models/blobs/sha256-{hashlib.sha256(MODEL).hexdigest()}", MODEL[:-1])
         self.assertEqual(self.listed(), {})
-        for name in "abcde":
-            self.refuses("inspect", name, says="no model")
+        for name, says in {"a": "is not a digest", "b": "broken", "c": "broken", "d": "no model", "e": "broken"}.items():
+            self.refuses("inspect", name, says=says)
 
     def test_models_of_lm_studio(self):
         self.put(".lmstudio/models/own/m-GGUF/m-Q8_0.gguf", MODEL)

@@ -231,7 +231,8 @@ class ChatTemplates(SourcesTest):
     def test_special_tokens_are_variables(self):
         named = {"bos_token": "b", "eos_token": {"content": "a", "lstrip": False}, "unk_token": "c"}
         template = "".join("{{ %s_token }}|" % name for name in ("bos", "eos", "unk", "pad"))
-        folder = self.model_folder(tokenizer_config__json={**named, "chat_template": template},
+        folder = self.model_folder(tokenizer__json={**TOKENIZER, "decoder": {"type": "Fuse"}},
+                                   tokenizer_config__json={**named, "chat_template": template},
                                    special_tokens_map__json={"unk_token": "x", "pad_token": "d"})
         self.assertEqual(self.rendered(folder)[0], "b|a|c|d|")
         self.run_gabbro("convert", folder, "--type", "f16", "-o", self.folder / "named.gguf")

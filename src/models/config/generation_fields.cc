@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -61,12 +62,10 @@ GenerationDefaults read_generation_defaults(const Metadata& metadata) {
       defaults.values.push_back({&option, option.name, 0});
       continue;
     }
-    const char* last = nullptr;
+    std::set<std::string_view> seen;
     for (const char* const name : {option.name, option.alias, option.gguf}) {
-      if (name != nullptr && last != nullptr && std::string_view(name) == last) continue;
-      last = name;
-      const MetadataValue* const value =
-          name != nullptr ? metadata.find("generation_config." + std::string(name)) : nullptr;
+      if (name == nullptr || !seen.insert(name).second) continue;
+      const MetadataValue* const value = metadata.find("generation_config." + std::string(name));
       if (value == nullptr) continue;
       if (const auto number = number_of(*value, option.is_integer())) {
         defaults.values.push_back({&option, name, *number});

@@ -1,5 +1,6 @@
 #include "src/pictures/prompts/weighted_text.h"
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -187,8 +188,14 @@ std::vector<std::string> special_words(std::string_view prompt, PromptSyntax syn
       open = prompt.npos;
     }
   }
-  constexpr std::string_view kAnd = " AND ";
-  if (prompt.find(kAnd) != prompt.npos) found.emplace_back("AND");
+  const auto is_letter = [&](size_t i) {
+    return i < prompt.size() && (std::isalnum(static_cast<unsigned char>(prompt[i])) != 0 || prompt[i] == '_');
+  };
+  for (size_t at = prompt.find("AND"); at != prompt.npos; at = prompt.find("AND", at + 3)) {
+    if ((at > 0 && is_letter(at - 1)) || is_letter(at + 3)) continue;
+    found.emplace_back("AND");
+    break;
+  }
   return found;
 }
 

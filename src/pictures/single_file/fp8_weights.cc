@@ -1,6 +1,7 @@
 #include "src/pictures/single_file/fp8_weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -54,7 +55,7 @@ std::vector<float> values_of_codes(bool is_e4m3) {
   return values;
 }
 
-// In bf16, whose exponent holds every product of a code and a scale.
+// In bf16, which has the range of f32: a product that overflows is found by the check of values.
 CheckpointTensor plain_tensor(const CheckpointTensor& tensor, std::vector<float> scales) {
   const auto elements = static_cast<size_t>(tensor.elements());
   const size_t row = elements / std::max<size_t>(scales.size(), 1);
@@ -62,8 +63,8 @@ CheckpointTensor plain_tensor(const CheckpointTensor& tensor, std::vector<float>
   const std::span out(const_cast<std::byte*>(memory->bytes().data()), 2 * elements);  // reserved to be written
   const auto fill = [tensor, row, scales = std::move(scales)](std::span<std::byte> to) {
     const std::vector<float> codes = values_of_codes(tensor.format == "F8_E4M3");
-    for_row_ranges(std::ssize(scales), 1, [&](int64_t begin, int64_t end) {
-      for (auto i = static_cast<size_t>(begin) * row; i < static_cast<size_t>(end) * row; ++i) {
+    for_row_ranges(tensor.elements(), 1 << 16, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
         const float value = codes[std::to_integer<size_t>(tensor.data[i])];
         if (!std::isfinite(value))
           throw bad_input("{}: tensor {}: element {} is not a number", tensor.file->path(), quote(tensor.name), i);

@@ -73,6 +73,7 @@ void refuse_channels(const Checkpoint& checkpoint, const CheckpointTensor& first
 std::optional<double> norm_spread(const Checkpoint& checkpoint, const std::string& unet) {
   const CheckpointTensor* const bias = checkpoint.tensor(unet + "output_blocks.11.1.transformer_blocks.0.norm1.bias");
   if (bias == nullptr || !bias->known_dtype || bias->elements() < 1) return std::nullopt;
+  bias->prepare();
   std::vector<float> values(static_cast<size_t>(bias->elements()));
   dequantize_row(bias->dtype(), bias->data.data(), values.data(), bias->elements());
   double sum = 0, squares = 0;

@@ -110,6 +110,14 @@ void shorten_ids(Json& messages) {
   }
 }
 
+// Whether an earlier turn called tools.
+bool has_calls(const Json& messages) {
+  return std::ranges::any_of(messages, [](const Json& message) {
+    const std::string role = message.value("role", "");
+    return message.contains("tool_calls") || role == "tool" || role == "function";
+  });
+}
+
 }  // namespace
 
 std::string text_of_parts(const Json& parts, const std::string& path) {
@@ -207,7 +215,7 @@ ChatPromptTokens render_chat(const LoadedModel& model, const Json& messages, con
   const text::ToolCallFormat format = text::tool_call_format(used->source());
   if (format != text::ToolCallFormat::kNone) prepare_calls(shown);
   if (format == text::ToolCallFormat::kMistral || format == text::ToolCallFormat::kMistralList) shorten_ids(shown);
-  const bool is_generic = !tools.is_null() && format == text::ToolCallFormat::kNone;
+  const bool is_generic = format == text::ToolCallFormat::kNone && (!tools.is_null() || has_calls(shown));
   if (is_generic) {
     prepare_calls(shown);
     shown = text::with_generic_tools(shown, tools);

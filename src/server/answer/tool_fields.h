@@ -28,8 +28,7 @@ struct RequestTools {
 };
 
 // Compiles the grammar: for calls that are required, and for tools that are "strict" or must be called one at a time.
-// Throws ApiError 400 that names the field, also for a model whose template does not teach a form of calls that is
-// known.
+// Throws ApiError 400 that names the field.
 RequestTools prepare_tools(AskedTools asked, const LoadedModel& model);
 
 // The form of an answer that has `format`, or calls tools where there are some: only calls where they are required.

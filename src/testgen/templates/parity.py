@@ -45,7 +45,8 @@ def gabbro(folder: pathlib.Path, ids: torch.Tensor, *options: str) -> None:
     """gabbro logits of the model in the folder; $GABBRO_DEVICE names its device."""
     tokens = ",".join(str(int(i)) for i in ids[0])
     command = [program(), "logits", str(folder), "--kv-type", "f32", "--tokens", tokens, *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {"GABBRO_DEVICE": "cpu", **os.environ}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode == 2:
         pytest.skip(f"Gabbro refuses this configuration: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr.strip()

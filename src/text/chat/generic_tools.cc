@@ -49,23 +49,27 @@ Json with_generic_tools(const Json& messages, const Json& tools) {
       made.push_back({{"role", role}, {"content", text}});
     }
   };
-  const std::string description = description_of(tools);
+  const std::string description = tools.is_null() ? std::string() : description_of(tools);
   const bool has_system = !messages.empty() && text_member(messages[0], "role") == "system";
-  if (!has_system) add("system", description, false);
+  if (!has_system && !description.empty()) add("system", description, false);
   for (const Json& message : messages) {
     const std::string role = text_member(message, "role");
     if (role == "system" && made.empty()) {
-      add("system", text_member(message, "content") + "\n\n" + description, false);
+      add("system", text_member(message, "content") + (description.empty() ? "" : "\n\n" + description), false);
     } else if (role == "tool" || role == "function") {
       const auto known = names.find(text_member(message, "tool_call_id"));
-      const std::string name = known != names.end() ? known->second : text_member(message, "name");
+      std::string name = known != names.end() ? known->second : text_member(message, "name");
+      if (name.empty()) name = text_member(message, "tool_name");  // Ollama's field
       add("user", "The result of " + (name.empty() ? "the function" : name) + ":\n" + text_member(message, "content"),
           true);
     } else if (role == "assistant" && message.contains("tool_calls") && message["tool_calls"].is_array()) {
-      for (const Json& call : message["tool_calls"])
-        names[text_member(call, "id")] =
-            call.is_object() ? text_member(call.value("function", Json::object()), "name") : std::string();
+      for (const Json& call : message["tool_calls"]) {
+        if (const std::string id = text_member(call, "id"); !id.empty())
+          names[id] = text_member(call.value("function", Json::object()), "name");
+      }
       add("assistant", text_with_calls(message), false);
+      if (const std::string thought = text_member(message, "reasoning_content"); !thought.empty())
+        made.back()["reasoning_content"] = thought;
     } else if (role == "user" && message.contains("content") && message["content"].is_string()) {
       add("user", text_member(message, "content"), true);
     } else {

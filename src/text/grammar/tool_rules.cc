@@ -54,12 +54,12 @@ ExprId calls_or_text(Rules& rules, ExprId calls, const std::string& begin) {
 
 // In a form without a marker.
 std::string begin_of_calls(const Json& tools, ToolCallFormat format) {
-  if (format == ToolCallFormat::kLlama3) return R"([ \n\r\t]*\{[ \n\r\t]*"name")";
   std::string names;
   for (const Json& tool : tools) {
     for (const char c : (names.empty() ? "" : "|") + tool.value("name", ""))
       names += c == '.' ? "\\." : std::string(1, c);
   }
+  if (format == ToolCallFormat::kLlama3) return R"([ \n\r\t]*(?:\{[ \n\r\t]*"name"|(?:)" + names + R"()\.call\())";
   return R"([ \n\r\t]*\[[ \n\r\t]*(?:)" + names + R"()\()";
 }
 

@@ -1,7 +1,7 @@
 // Attention over f32 tensors without a mask, softmax(q·kᵀ · scale)·v, that never writes the scores to memory (Dao
 // 2023): a block of queries meets the keys in blocks, whose scores stay in the L2 cache; maxima and sums of the rows so
-// far rescale what was added before (Milakov and Gimelshein 2018). A row whose scores are all -inf, or with a NaN,
-// gives NaN.
+// far rescale what was added before (Milakov and Gimelshein 2018). A row with a NaN gives NaN, and so does one that
+// begins with a block of keys whose scores are all -inf.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -61,7 +61,7 @@ class DenseAttention : public Kernel {
   struct Block {
     float *queries, *keys, *values;  // packed
     float *scores, *sums;            // [rows][kScoreStride], [rows][width_]
-    float *maxima, *weights;         // of each row so far: the largest score, the sum of the powers
+    float *maxima, *weights;         // of each row so far: the largest score, the sum of the exponentials
     int64_t rows;
   };
 
@@ -122,7 +122,7 @@ class DenseAttention : public Kernel {
     });
   }
 
-  // Scores of a row become powers, and what was added before is rescaled.
+  // Scores of a row become exp(score - maximum), and what was added before is rescaled.
   void add_row(const Block& b, int64_t r, int64_t count) const {
     float* const row = b.scores + r * kScoreStride;
     const float lowest = -std::numeric_limits<float>::infinity();
@@ -133,9 +133,9 @@ class DenseAttention : public Kernel {
     const float maximum = reduce_max(max(max(highest[0], highest[1]), max(highest[2], highest[3])));
     F32 total[4] = {zero_f32(), zero_f32(), zero_f32(), zero_f32()};
     for_vectors(count, [&](int64_t i, int lanes, int n) {
-      const F32 power = exp_of_nonpositive(load(row + i) - splat(maximum));
-      store(row + i, power);
-      total[n] += only_first(power, lanes, 0);
+      const F32 e = exp_of_nonpositive(load(row + i) - splat(maximum));
+      store(row + i, e);
+      total[n] += only_first(e, lanes, 0);
     });
     const float sum = reduce_sum((total[0] + total[1]) + (total[2] + total[3]));
     const float before = maximum == b.maxima[r] ? 1 : std::exp(b.maxima[r] - maximum);

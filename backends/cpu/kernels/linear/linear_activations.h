@@ -46,9 +46,8 @@ struct WordTile {
   const int32_t* sums;   // [K/group][W], i32 or f32 (GroupSums)
 };
 
-// How T tokens are cut into tiles: few, which are at most kFewTokens, or kSmallBatch with plain weights alone, are one
-// tile; else all are full_width() wide, but for the last, whose width is the next multiple of four, with tokens of
-// zeros.
+// How T tokens are cut into tiles. Up to kFewTokens, or up to kSmallBatch if all weights are plain, are one tile. Else
+// tiles are full_width() wide; the last one's width is the next multiple of four, with tokens of zeros.
 class Tiling {
  public:
   Tiling(int64_t tokens, bool plain) : tokens_(tokens), few_(tokens <= (plain ? kSmallBatch : kFewTokens)) {}

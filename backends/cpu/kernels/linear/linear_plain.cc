@@ -139,7 +139,7 @@ RowTile row_tile_of(int tokens, std::integer_sequence<int, kTokens...>) {
 
 // Up to kSmallBatch tokens, in parts of equal size.
 template <DType dtype>
-void several(const PlainRows& rows, const float* x, int width, float* y) {
+void small_batch_rows(const PlainRows& rows, const float* x, int width, float* y) {
   constexpr auto kCounts = std::make_integer_sequence<int, kTokensAtOnce>();
   const int parts = (width + kTokensAtOnce - 1) / kTokensAtOnce;
   const int64_t ahead = std::max(kRowsAtOnce * rows.step, kPrefetchElements * dtype_info(dtype).block_bytes);
@@ -218,7 +218,7 @@ ManyPlain many_of(int count) {
 
 FewPlain few_plain(DType dtype, int width) {
   return dispatch_plain(dtype, [&]<DType type>() -> FewPlain {
-    return width == 1 ? few<type, 1> : width == 2 ? few<type, 2> : several<type>;
+    return width == 1 ? few<type, 1> : width == 2 ? few<type, 2> : small_batch_rows<type>;
   });
 }
 

@@ -106,7 +106,7 @@ void ObjectCallReader::step_bare(char c) {
   }
   held_ += c;
   if (begins_named_call()) return;
-  if (c == '{') {
+  if (c == '{' && (held_.size() == 1 || after_call_)) {
     begin_object();
     state_ = State::kKey;
   } else if (c != ';' || !after_call_ || held_.size() > 1) {
@@ -262,7 +262,8 @@ void ObjectCallReader::step_broken(char c) {
 void ObjectCallReader::step_after_call(char c) {
   if (held_.empty()) {
     if (is_call_space(c)) return;
-    if (c == '}' && !std::exchange(has_extra_brace_, true)) return;
+    const bool is_end = !is_list_ && markers_.end == "}";  // of kGeneric, and no brace too many
+    if (c == '}' && !is_end && !std::exchange(has_extra_brace_, true)) return;
     if (is_list_ && c == ',') return;
     if (is_list_ && c == ']') {
       is_list_ = false;

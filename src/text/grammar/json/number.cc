@@ -211,8 +211,8 @@ int compare(const Decimal& a, const Decimal& b) {
 
 namespace {
 
-// Numbers without a sign and an exponent, with as many digits as 64 bits hold, and as many as the bounds need: models
-// may write digits without end. With multiples, whose automata are large, any number of digits.
+// Numbers without a sign and an exponent, with 19 digits, which fit in 64 bits, or one more than the bounds have:
+// models may write digits without end. With multiples, whose automata are large, any number of digits.
 Pattern plain_number(const NumberRange& range) {
   const bool is_free = !range.multiples_of.empty();
   size_t whole_digits = kMostWholeDigits, fraction_digits = kMostFractionDigits;
