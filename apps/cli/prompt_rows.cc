@@ -200,10 +200,6 @@ void read_fields(const Json& fields, const GenerationOptions& defaults, PromptRo
   apply_settings(fields, row.generate);
 }
 
-}  // namespace
-
-namespace {
-
 std::string_view without_leading_space(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
 }

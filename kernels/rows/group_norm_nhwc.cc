@@ -10,7 +10,7 @@
 namespace gabbro::gpu::GABBRO_GPU {
 
 // Puts the parts of a group's numbers together, which several lanes may do. Each part has a count, a mean and the sum
-// of squared distances from its mean; sums are of distances from one origin, as Chan et al. (1979) derive.
+// of squared distances from its mean; all distances are from one origin (Chan et al. 1979).
 struct Spread {
   float origin, count = 0, sum = 0, squares = 0;
 

@@ -4,26 +4,17 @@ import pathlib
 import shutil
 import subprocess
 import sys
-import tarfile
 import time
 import typing
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from peer_source import must, say, source_of  # noqa: E402
 
 PACKAGE = "llama-cpp-python==0.3.36"  # its source distribution holds the whole of llama.cpp
 PROGRAMS = ["llama-bench", "llama-quantize", "llama-perplexity", "llama-tokenize", "llama-completion"]
 SPEED_FORMATS = ["Q4_0", "Q4_1", "Q4_K_M", "Q6_K", "Q8_0", "F16"]
 OTHER_FORMATS = ["F32", "BF16", "Q5_0", "Q5_1", "Q5_K_M", "Q2_K", "Q3_K_M", "IQ4_NL", "IQ4_XS"]
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-
-
-def say(text):
-    print(f"== {text}", file=sys.stderr, flush=True)
-
-
-def must(command, **options):
-    done = subprocess.run([str(word) for word in command], **options)
-    if done.returncode != 0:
-        sys.exit(f"peers: error: {' '.join(map(str, command[:3]))} ... ended with {done.returncode}")
-    return done
 
 
 class Life(typing.NamedTuple):
@@ -50,18 +41,9 @@ def build(cache):
     programs = cache / "llama.cpp/bin"
     if all((programs / name).exists() for name in PROGRAMS):
         return programs
-    source = cache / "source"
-    if not any(source.glob("*/vendor/llama.cpp")):
-        say(f"downloading the sources of {PACKAGE}")
-        shutil.rmtree(source, ignore_errors=True)
-        source.mkdir(parents=True)
-        must([sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:",
-              "--dest", source, PACKAGE], stdout=sys.stderr)
-        with tarfile.open(next(source.glob("*.tar.gz"))) as archive:
-            # Early releases of Python 3.11 lack the filter.
-            archive.extractall(source, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+    source = source_of(PACKAGE, "llama.cpp", cache / "source")
     say("building llama.cpp")
-    must(["cmake", "-S", next(source.glob("*/vendor/llama.cpp")), "-B", cache / "llama.cpp", "-G", "Ninja",
+    must(["cmake", "-S", source, "-B", cache / "llama.cpp", "-G", "Ninja",
           "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF",
           "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF"], stdout=sys.stderr)
     must(["ninja", "-C", cache / "llama.cpp", *PROGRAMS], stdout=sys.stderr)

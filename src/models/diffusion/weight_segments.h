@@ -13,7 +13,7 @@
 
 namespace gabbro::diffusion {
 
-// Segments are numbered in the order in which they are added. Between its turns, weights of a segment have no memory.
+// add() numbers segments from 0 on. The weights of a segment have no memory between its turns.
 class WeightSegments {
  public:
   // The first segments, up to `resident_bytes` together, stay on the device. With `planned` nothing is copied, and
@@ -24,7 +24,7 @@ class WeightSegments {
   // of time, norms and biases, which stay there. Throws OutOfMemory.
   size_t add(std::span<const nn::Module* const> modules);
 
-  // All segments are there: takes the memory in which they take turns.
+  // Called after the last add(): allocates the memory that the segments share by turns.
   void finish();
 
   // Called by the thread that computes: brings the weights. `compute` returns pending tensors, which are evaluated
@@ -37,7 +37,6 @@ class WeightSegments {
   }
 
   uint64_t moved_bytes() const;  // that a step copies to the device
-  uint64_t place_bytes() const { return place_bytes_; }
 
  private:
   struct Weight {
