@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "python/src/fork.h"
 #include "src/backend/registry.h"
 #include "src/base/input_errors.h"
 #include "src/graph/node.h"

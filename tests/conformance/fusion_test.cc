@@ -200,7 +200,7 @@ TEST(Fusion, ALayerGivesWhatItsOpsGive) {
   }
 }
 
-// A sum of `terms` in f32, and its result and those of up to three ops after it in `dtype`.
+// The error of a sum of `terms` in f32 and of up to three ops on it in `dtype`.
 double rounding_of(DType dtype, int64_t terms) {
   return test::rounding_bound(terms) + (dtype == DType::f32 ? 0 : test::rounding_bound(4, dtype));
 }

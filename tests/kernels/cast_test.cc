@@ -9,8 +9,8 @@
 namespace gabbro::kernel_test {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinityF64 = std::numeric_limits<double>::infinity();
+constexpr double kNanF64 = std::numeric_limits<double>::quiet_NaN();
 
 double value_of(Tensor& t, DType dtype, int64_t i) {
   switch (dtype) {
@@ -102,7 +102,7 @@ TEST(Cast, Edges) {
       {DType::f32, DType::i32, -1.9, -1},
       {DType::f32, DType::i32, 3e9, 2147483647},
       {DType::f32, DType::i32, -3e9, -2147483648.0},
-      {DType::f32, DType::i32, kNan, 0},
+      {DType::f32, DType::i32, kNanF64, 0},
       {DType::f32, DType::u8, 300, 255},
       {DType::f32, DType::u8, -3, 0},
       {DType::f32, DType::u8, 255.5, 255},
@@ -110,11 +110,11 @@ TEST(Cast, Edges) {
       {DType::f32, DType::i8, -128.9, -128},
       {DType::f64, DType::i64, -1e300, -9223372036854775808.0},
       {DType::f64, DType::i64, 1e300, 9223372036854775807.0},
-      {DType::f16, DType::i16, kInfinity, 32767},
+      {DType::f16, DType::i16, kInfinityF64, 32767},
       {DType::i32, DType::u8, 257, 1},
-      {DType::f32, DType::f16, 1e6, kInfinity},
+      {DType::f32, DType::f16, 1e6, kInfinityF64},
       {DType::f32, DType::boolean, 0.25, 1},
-      {DType::f32, DType::boolean, kNan, 1},
+      {DType::f32, DType::boolean, kNanF64, 1},
       {DType::f64, DType::f32, 0.5, 0.5},
   };
   for_each_target([&](const Target& target) {

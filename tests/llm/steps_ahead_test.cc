@@ -17,7 +17,7 @@ using test::greedy;
 using test::tiny_llama;
 using test::TinyModel;
 
-constexpr int64_t kV = TinyModel::kV;
+constexpr int64_t kVocabularySize = TinyModel::kV;
 
 // Greedy tokens of several sequences, each step queued while the one before it runs where the device has its own
 // memory.
@@ -158,7 +158,7 @@ TEST_F(StepsAhead, AreForgottenWhereASequenceChanges) {
       all.push_back(&texts[3]);
       steps(runner, all, 3);
       // Another token than was found.
-      const int32_t other = (texts[2].found.back() + 1) % static_cast<int32_t>(kV);
+      const int32_t other = (texts[2].found.back() + 1) % static_cast<int32_t>(kVocabularySize);
       texts[2].prompt.insert(texts[2].prompt.end(), texts[2].found.begin(), texts[2].found.end() - 1);
       texts[2].prompt.push_back(other);
       texts[2].found = {other};
@@ -189,7 +189,7 @@ TEST_F(StepsAhead, HaveAPageThatACopyDoesNotShare) {
     steps(runner, first, 5);  // 64 tokens; the next one is queued, and has its page
     Text b = a;
     b.prompt.insert(b.prompt.end(), b.found.begin(), b.found.end() - 1);
-    b.prompt.push_back((b.found.back() + 1) % static_cast<int32_t>(kV));
+    b.prompt.push_back((b.found.back() + 1) % static_cast<int32_t>(kVocabularySize));
     b.found = {b.prompt.back()};
     Text* const second[] = {&b};
     Text* const both[] = {&a, &b};
