@@ -96,10 +96,11 @@ std::unique_ptr<Kernel> make_moments(const abi::KernelRequest& request, const Ma
 std::unique_ptr<Kernel> make_feed_forward(const abi::KernelRequest& request, const MakeContext& context);
 // ops/attention_dense.cc
 std::unique_ptr<Kernel> make_attention_dense(const abi::KernelRequest& request, const MakeContext& context);
-// ops/attention.cc
+// ops/rope_kv.cc
 std::unique_ptr<Kernel> make_rope(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_kv_write(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_rope_kv_write(const abi::KernelRequest& request, const MakeContext& context);
+// ops/attention.cc
 std::unique_ptr<Kernel> make_attention(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_latent_attention(const abi::KernelRequest& request, const MakeContext& context);
 std::unique_ptr<Kernel> make_attention_step(const abi::KernelRequest& request, const MakeContext& context);

@@ -60,101 +60,111 @@ GPU_FUNCTION inline float sum_of_lanes(float sum, i32 lanes) {
   return sum;
 }
 
-// A row of the state is that of some lanes, which have every lanes'th of its elements.
-GPU_FUNCTION inline void selective_scan(const SelectiveScanArgs& a) {
-  const i32 thread = static_cast<i32>(thread_index()), part = thread % a.lanes;
-  const i32 block_rows = static_cast<i32>(kScanBlockThreads) / a.lanes, all_rows = a.heads * a.rows;
+// A row of a state [H, P, N]: some lanes have it together, each every lanes'th of its elements.
+struct StateRow {
+  i32 part, all_rows, first;  // part: the lane of the row; first: token
+  bool exists;
+  i32 row, head, group;  // row: of all heads', 0 if there is none
+  float* state;
+  bool begins;  // the sequence begins with this step
+};
+
+// False: the thread computes nothing. Rows of tokens that are of no sequence are zero.
+template <class Args>
+GPU_INLINE inline bool begin_row(const Args& a, StateRow& at) {
+  const i32 thread = static_cast<i32>(thread_index());
+  at.part = thread % a.lanes;
+  const i32 block_rows = static_cast<i32>(kScanBlockThreads) / a.lanes;
+  at.all_rows = a.heads * a.rows;
   const i32 row = static_cast<i32>(block_index().x) * block_rows + thread / a.lanes;
-  const i32 first = static_cast<i32>(block_index().y), slot = slot_of(a.places, first);
-  const bool has_row = row < all_rows;
+  at.first = static_cast<i32>(block_index().y);
+  const i32 slot = slot_of(a.places, at.first);
+  at.exists = row < at.all_rows;
   if (slot < 0) {
-    if (has_row && part == 0) a.y[static_cast<i64>(first) * all_rows + row] = 0;
-    return;
+    if (at.exists && at.part == 0) a.y[static_cast<i64>(at.first) * at.all_rows + row] = 0;
+    return false;
   }
-  if (follows(a.places, first)) return;
-  const i32 safe_row = has_row ? row : 0, head = safe_row / a.rows, group = head / (a.heads / a.groups);
-  float* const state = a.state + (static_cast<i64>(slot) * all_rows + safe_row) * a.states;
-  const bool begins = a.places.positions[first] == 0;
+  if (follows(a.places, at.first)) return false;
+  at.row = at.exists ? row : 0;
+  at.head = at.row / a.rows;
+  at.group = at.head / (a.heads / a.groups);
+  at.state = a.state + (static_cast<i64>(slot) * at.all_rows + at.row) * a.states;
+  at.begins = a.places.positions[at.first] == 0;
+  return true;
+}
+
+template <class Args>
+GPU_INLINE inline void store_states(const Args& a, const StateRow& at, const float (&held)[kLaneStates]) {
+#pragma unroll
+  for (int i = 0; i < kLaneStates; ++i) {
+    const i32 n = i * a.lanes + at.part;
+    if (at.exists && n < a.states) at.state[n] = held[i];
+  }
+}
+
+GPU_FUNCTION inline void selective_scan(const SelectiveScanArgs& a) {
+  StateRow at;
+  if (!begin_row(a, at)) return;
   float held[kLaneStates], decay[kLaneStates];
 #pragma unroll
   for (int i = 0; i < kLaneStates; ++i) {
-    const i32 n = i * a.lanes + part;
-    held[i] = n < a.states && !begins ? state[n] : 0;
-    decay[i] = n < a.states ? a.a[a.one_decay != 0 ? head : head * a.states + n] : 0;
+    const i32 n = i * a.lanes + at.part;
+    held[i] = n < a.states && !at.begins ? at.state[n] : 0;
+    decay[i] = n < a.states ? a.a[a.one_decay != 0 ? at.head : at.head * a.states + n] : 0;
   }
-  for (i32 t = first; t == first || (t < a.places.tokens && follows(a.places, t)); ++t) {
-    const i64 at = static_cast<i64>(t) * all_rows + safe_row;
-    const i64 vectors = (static_cast<i64>(t) * a.groups + group) * a.states;
-    const float dt = a.dt[static_cast<i64>(t) * a.heads + head], in = dt * a.x[at];
+  for (i32 t = at.first; t == at.first || (t < a.places.tokens && follows(a.places, t)); ++t) {
+    const i64 place = static_cast<i64>(t) * at.all_rows + at.row;
+    const i64 vectors = (static_cast<i64>(t) * a.groups + at.group) * a.states;
+    const float dt = a.dt[static_cast<i64>(t) * a.heads + at.head], in = dt * a.x[place];
     const float same = exp(dt * decay[0]);  // of a row with one decay
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < kLaneStates; ++i) {
-      const i32 n = i * a.lanes + part;
+      const i32 n = i * a.lanes + at.part;
       if (n >= a.states) continue;
       held[i] = fma(held[i], a.one_decay != 0 ? same : exp(dt * decay[i]), in * a.b[vectors + n]);
       sum = fma(held[i], a.c[vectors + n], sum);
     }
     sum = sum_of_lanes(sum, a.lanes);
-    if (has_row && part == 0) a.y[at] = sum;
+    if (at.exists && at.part == 0) a.y[place] = sum;
   }
-#pragma unroll
-  for (int i = 0; i < kLaneStates; ++i) {
-    const i32 n = i * a.lanes + part;
-    if (has_row && n < a.states) state[n] = held[i];
-  }
+  store_states(a, at, held);
 }
 
-// Rows and lanes as in selective_scan.
 GPU_FUNCTION inline void gated_delta_rule(const DeltaRuleArgs& a) {
-  const i32 thread = static_cast<i32>(thread_index()), part = thread % a.lanes;
-  const i32 block_rows = static_cast<i32>(kScanBlockThreads) / a.lanes, all_rows = a.heads * a.rows;
-  const i32 row = static_cast<i32>(block_index().x) * block_rows + thread / a.lanes;
-  const i32 first = static_cast<i32>(block_index().y), slot = slot_of(a.places, first);
-  const bool has_row = row < all_rows;
-  if (slot < 0) {
-    if (has_row && part == 0) a.y[static_cast<i64>(first) * all_rows + row] = 0;
-    return;
-  }
-  if (follows(a.places, first)) return;
-  const i32 safe_row = has_row ? row : 0, head = safe_row / a.rows, group = head / (a.heads / a.groups);
-  float* const state = a.state + (static_cast<i64>(slot) * all_rows + safe_row) * a.states;
-  const bool begins = a.places.positions[first] == 0;
+  StateRow at;
+  if (!begin_row(a, at)) return;
   float held[kLaneStates];
 #pragma unroll
   for (int i = 0; i < kLaneStates; ++i) {
-    const i32 n = i * a.lanes + part;
-    held[i] = n < a.states && !begins ? state[n] : 0;
+    const i32 n = i * a.lanes + at.part;
+    held[i] = n < a.states && !at.begins ? at.state[n] : 0;
   }
-  for (i32 t = first; t == first || (t < a.places.tokens && follows(a.places, t)); ++t) {
-    const i64 at = static_cast<i64>(t) * all_rows + safe_row, of_head = static_cast<i64>(t) * a.heads + head;
-    const i64 vectors = (static_cast<i64>(t) * a.groups + group) * a.states;
+  for (i32 t = at.first; t == at.first || (t < a.places.tokens && follows(a.places, t)); ++t) {
+    const i64 place = static_cast<i64>(t) * at.all_rows + at.row, of_head = static_cast<i64>(t) * a.heads + at.head;
+    const i64 vectors = (static_cast<i64>(t) * a.groups + at.group) * a.states;
     const float decay = exp(a.decay[of_head]);
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < kLaneStates; ++i) {
-      const i32 n = i * a.lanes + part;
+      const i32 n = i * a.lanes + at.part;
       if (n >= a.states) continue;
       held[i] *= decay;
       sum = fma(held[i], a.k[vectors + n], sum);
     }
-    const float delta = a.beta[of_head] * (a.v[at] - sum_of_lanes(sum, a.lanes));
+    const float delta = a.beta[of_head] * (a.v[place] - sum_of_lanes(sum, a.lanes));
     sum = 0;
 #pragma unroll
     for (int i = 0; i < kLaneStates; ++i) {
-      const i32 n = i * a.lanes + part;
+      const i32 n = i * a.lanes + at.part;
       if (n >= a.states) continue;
       held[i] = fma(delta, a.k[vectors + n], held[i]);
       sum = fma(held[i], a.q[vectors + n], sum);
     }
     sum = sum_of_lanes(sum, a.lanes);
-    if (has_row && part == 0) a.y[at] = sum;
+    if (at.exists && at.part == 0) a.y[place] = sum;
   }
-#pragma unroll
-  for (int i = 0; i < kLaneStates; ++i) {
-    const i32 n = i * a.lanes + part;
-    if (has_row && n < a.states) state[n] = held[i];
-  }
+  store_states(a, at, held);
 }
 
 }  // namespace gabbro::gpu::GABBRO_GPU

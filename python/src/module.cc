@@ -30,6 +30,7 @@ NB_MODULE(_core, m) {
   bind_reductions(m, tensor);
   bind_sorting(m, tensor);
   bind_views(m, tensor);
+  bind_splits(m, tensor);
   bind_rearranging(m, tensor);
   bind_picking(m, tensor);
   bind_products(m, tensor);

@@ -16,6 +16,7 @@ void bind_choosing(nb::module_& m, TensorClass& tensor);
 void bind_reductions(nb::module_& m, TensorClass& tensor);
 void bind_sorting(nb::module_& m, TensorClass& tensor);
 void bind_views(nb::module_& m, TensorClass& tensor);
+void bind_splits(nb::module_& m, TensorClass& tensor);
 void bind_rearranging(nb::module_& m, TensorClass& tensor);
 void bind_picking(nb::module_& m, TensorClass& tensor);
 void bind_products(nb::module_& m, TensorClass& tensor);

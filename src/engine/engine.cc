@@ -1,13 +1,13 @@
 #include "gabbro/engine/engine.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "src/base/error.h"
 #include "src/engine/engine_state.h"
 #include "src/engine/loading.h"
 #include "src/engine/model_needs.h"
-#include "src/engine/sharded/sharded_loading.h"
-#include "src/engine/staged/stage_loading.h"
+#include "src/engine/model_placement.h"
 #include "src/engine/text_to_text.h"
 #include "src/models/llm/text_rotations.h"
 
@@ -47,7 +47,7 @@ void describe_devices(const LoadedModel& loaded, ModelFacts& facts) {
   facts.device_id.clear();
   for (const std::shared_ptr<Device>& device : devices)
     facts.device_id += (facts.device_id.empty() ? "" : "+") + std::string(device->facts().id);
-  facts.device_name = loaded.ranks.empty() ? staged::describe(loaded.stages) : sharded::describe(loaded.ranks);
+  facts.device_name = loaded.placement->describe(loaded);
 }
 
 }  // namespace
@@ -66,30 +66,7 @@ std::vector<std::shared_ptr<Device>> LoadedModel::devices() const {
 
 std::vector<std::shared_ptr<Device>> LoadedModel::step_devices() const {
   std::vector<std::shared_ptr<Device>> all = devices();
-  if (!ranks.empty()) std::ranges::rotate(all, all.begin() + 1);  // rank 0 has the logits
-  return all;
-}
-
-std::vector<nn::CacheLayer> LoadedModel::cache_layers() const {
-  if (ranks.empty()) return model->cache_spec();
-  std::vector<nn::CacheLayer> all;
-  for (const ModelRank& rank : ranks) {
-    const std::vector<nn::CacheLayer> layers = rank.model->cache_spec();
-    all.insert(all.end(), layers.begin(), layers.end());
-  }
-  return all;
-}
-
-std::vector<std::shared_ptr<Device>> LoadedModel::layer_devices() const {
-  if (!ranks.empty()) {
-    std::vector<std::shared_ptr<Device>> of_ranks;
-    for (const ModelRank& rank : ranks) of_ranks.insert(of_ranks.end(), rank.model->cache_spec().size(), rank.device);
-    return of_ranks;
-  }
-  std::vector<std::shared_ptr<Device>> all(model->cache_spec().size(), device);
-  for (const ModelStage& stage : stages) {
-    for (int64_t i = stage.layers.first; i < stage.layers.end; ++i) all[static_cast<size_t>(i)] = stage.device;
-  }
+  std::ranges::stable_partition(all, [&](const auto& one) { return one != output_device(); });
   return all;
 }
 
@@ -156,8 +133,9 @@ void Engine::set_adapter_scales(std::span<const float> scales) {
 void Engine::State::make_cache() {
   ModelFacts& facts = loaded.facts;
   const CacheSize size = {.context = facts.context, .sequences = facts.sequences, .chunk = pass->prompt_chunk()};
-  cache.make(loaded.layer_devices(), cache_config(loaded.cache_layers(), facts.kv_type, size), facts.context,
-             loaded.ranks.size());
+  const ModelPlacement& placement = *loaded.placement;
+  cache.make(placement.layer_devices(loaded), cache_config(placement.cache_layers(loaded), facts.kv_type, size),
+             facts.context, loaded.ranks.size());
   const nn::KvCacheConfig& config = cache.config();
   facts.cache_bytes = static_cast<uint64_t>(config.bytes());
   facts.state_bytes = static_cast<uint64_t>(config.state_bytes());
@@ -175,8 +153,6 @@ std::shared_ptr<Engine> Engine::load(const Checkpoint& checkpoint, const LoadOpt
   LoadedModel& loaded = state->loaded;
   loaded.device = std::move(device);
   if (encoder::has_t5_decoder(checkpoint)) {
-    if (!options.devices.empty() || options.over_processes)
-      throw bad_input("{}: encoder-decoders cannot be split by layers", checkpoint.path());
     load_text_to_text(checkpoint, options, loaded);
     state->pass = make_text_pass(loaded, state->cache);
   } else {

@@ -16,6 +16,7 @@
 
 namespace gabbro {
 
+class ModelPlacement;  // model_placement.h
 namespace sharded {
 class RankSums;  // sharded/rank_sums.h
 }
@@ -38,10 +39,11 @@ struct ModelRank {
 };
 
 struct LoadedModel {
-  std::shared_ptr<Device> device;           // that gets the tokens of a step
-  std::vector<ModelStage> stages;           // in their order; empty: all layers are on `device`
-  std::vector<ModelRank> ranks;             // likewise; empty: no tensor is cut
-  std::shared_ptr<sharded::RankSums> sums;  // over the ranks
+  const ModelPlacement* placement = nullptr;  // how the rest is spread over devices
+  std::shared_ptr<Device> device;             // that gets the tokens of a step
+  std::vector<ModelStage> stages;             // in their order; empty: all layers are on `device`
+  std::vector<ModelRank> ranks;               // likewise; empty: no tensor is cut
+  std::shared_ptr<sharded::RankSums> sums;    // over the ranks
   // This process's part of the model; null: all of it.
   std::shared_ptr<const processes::ProcessPart> process;
   std::string identity;                             // of the files that were loaded
@@ -62,9 +64,6 @@ struct LoadedModel {
   std::vector<std::shared_ptr<Device>> devices() const;  // each once
   // Likewise, the output_device() last.
   std::vector<std::shared_ptr<Device>> step_devices() const;
-  // The layers of the cache, and their devices: of ranks all layers of each, in their order.
-  std::vector<nn::CacheLayer> cache_layers() const;
-  std::vector<std::shared_ptr<Device>> layer_devices() const;
   // Sets the rotation of the model, in all stages.
   void set_rotation(int64_t rotation) const;
   // The rotation of a text's keys, see llm::TextRotations.

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "src/backend/registry.h"
@@ -11,12 +10,10 @@
 #include "src/base/file_identity.h"
 #include "src/engine/conversion.h"
 #include "src/engine/model_needs.h"
+#include "src/engine/model_placement.h"
 #include "src/engine/model_text.h"
-#include "src/engine/processes/process_part.h"
-#include "src/engine/sharded/sharded_loading.h"
 #include "src/engine/split_facts.h"
 #include "src/engine/staged/stage_loading.h"
-#include "src/engine/streaming/engine_streaming.h"
 #include "src/models/config/config_reader.h"
 #include "src/models/llm/registry.h"
 
@@ -50,16 +47,6 @@ const FileType* type_to_quantize(const std::string& name) {
   throw Error(ErrorCode::kBadInput, fmt::format("--quantize: '{}' is not known", name), "known: " + known);
 }
 
-std::vector<llm::ScaledAdapter> load_adapters(const std::vector<AdapterOption>& options) {
-  std::vector<llm::ScaledAdapter> adapters;
-  for (const AdapterOption& one : options) {
-    if (!std::isfinite(one.scale)) throw bad_input("{}: the adapter's scale is not a number", one.path);
-    adapters.push_back(
-        {std::make_shared<const llm::Adapter>(llm::Adapter::open(one.path)), std::make_shared<float>(one.scale)});
-  }
-  return adapters;
-}
-
 // Files and settings by which the same tokens have the same keys and values.
 std::string identity_of(const Checkpoint& checkpoint, const LoadOptions& options) {
   std::string text = fmt::format("{}; quantize '{}'", fmt::join(checkpoint.file_identities(), " "), options.quantize);
@@ -82,13 +69,8 @@ void begin_loading(const Checkpoint& checkpoint, const LoadOptions& options, Loa
   loaded.chat_templates = ModelTemplates(checkpoint, options.chat_template);
   const std::vector<std::shared_ptr<Device>> devices = staged::open_devices(options);
   if (!devices.empty()) loaded.device = devices.front();
-  for (size_t i = 0; devices.size() > 1 && i < devices.size(); ++i) {
-    if (options.split == Split::kTensor) {
-      loaded.ranks.push_back({.device = devices[i], .shard = nullptr, .model = nullptr});
-    } else {
-      loaded.stages.push_back({.device = devices[i], .layers = {}, .model = nullptr});
-    }
-  }
+  loaded.placement = &placement_of(options, devices.size());
+  loaded.placement->take_devices(devices, loaded);
   if (loaded.device == nullptr) loaded.device = open_device(options.device, {.threads = options.threads});
   loaded.sampling = read_sampling_defaults(checkpoint);
   loaded.identity = identity_of(checkpoint, options);
@@ -131,18 +113,9 @@ void load_language_model(const Checkpoint& checkpoint, const LoadOptions& wanted
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };
-  llm::LoadModelOptions how{
+  const llm::LoadModelOptions how{
       .context = facts.context, .check_weights = options.check_weights, .quantize = quantize, .progress = progress};
-  if (options.over_processes) return processes::load_part(checkpoint, options, needs, how, loaded);
-  if (!loaded.stages.empty()) return staged::load_stages(checkpoint, options, needs, how, loaded);
-  if (!loaded.ranks.empty()) return sharded::load_ranks(checkpoint, options, how, loaded);
-  loaded.stream = streaming::plan_stream(checkpoint, needs, options, loaded.device, facts);
-  loaded.adapters = load_adapters(options.adapters);
-  loaded.observer = options.observer;
-  how.streamed = loaded.stream.get();
-  how.adapters = loaded.adapters;
-  how.observer = options.observer;
-  loaded.model = llm::load_model(checkpoint, loaded.device, how);
+  loaded.placement->load({.checkpoint = checkpoint, .wanted = options, .needs = needs, .options = how}, loaded);
 }
 
 }  // namespace gabbro

@@ -3,11 +3,8 @@
 #include "src/base/error.h"
 #include "src/engine/decode_plans.h"
 #include "src/engine/model_needs.h"
-#include "src/engine/processes/process_pass.h"
+#include "src/engine/model_placement.h"
 #include "src/engine/resident_pass.h"
-#include "src/engine/sharded/sharded_pass.h"
-#include "src/engine/staged/staged_pass.h"
-#include "src/engine/streaming/streamed_pass.h"
 #include "src/engine/traced_pass.h"
 #include "src/models/weights/input_squares.h"
 #include "src/plan/eval.h"
@@ -49,11 +46,8 @@ void ModelPass::wait_all(DecodeStep& step, const std::atomic<bool>* cancel) { st
 std::unique_ptr<ModelPass> make_pass(const LoadedModel& loaded, const EngineCache& cache, DecodePlans& plans) {
   const Evaluate evaluate = evaluate_for(loaded.observer);
   const bool decodes = loaded.observer == nullptr;  // rows of padding are not observed
-  if (loaded.process != nullptr) return std::make_unique<processes::ProcessPass>(loaded, cache, evaluate);
-  if (!loaded.stages.empty()) return std::make_unique<staged::StagedPass>(loaded, cache, evaluate);
-  if (!loaded.ranks.empty()) return std::make_unique<sharded::ShardedPass>(loaded, cache, evaluate);
-  if (loaded.stream != nullptr) return std::make_unique<streaming::StreamedPass>(loaded, cache, evaluate, decodes);
-  return std::make_unique<ResidentPass>(loaded, cache, plans, evaluate, decodes);
+  return loaded.placement->make_pass(
+      {.loaded = loaded, .cache = cache, .plans = plans, .evaluate = evaluate, .decodes = decodes});
 }
 
 std::unique_ptr<ModelPass> make_text_pass(const LoadedModel& loaded, const EngineCache& cache) {

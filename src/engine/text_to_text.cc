@@ -17,7 +17,9 @@ namespace gabbro {
 namespace {
 
 void refuse_options(const Checkpoint& checkpoint, const LoadOptions& options) {
-  const char* const refused = options.memory != 0           ? "--memory"
+  const bool is_split = !options.devices.empty() || options.over_processes;
+  const char* const refused = is_split                      ? "--devices"
+                              : options.memory != 0         ? "--memory"
                               : !options.quantize.empty()   ? "--quantize"
                               : !options.adapters.empty()   ? "--lora"
                               : options.observer != nullptr ? "--imatrix"
@@ -79,8 +81,8 @@ ModelFacts describe_text_to_text(const Checkpoint& checkpoint, const LoadOptions
 }  // namespace
 
 void load_text_to_text(const Checkpoint& checkpoint, const LoadOptions& options, LoadedModel& loaded) {
-  begin_loading(checkpoint, options, loaded);
   refuse_options(checkpoint, options);
+  begin_loading(checkpoint, options, loaded);
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(static_cast<double>(done) / static_cast<double>(total));
   };

@@ -58,6 +58,8 @@ class Parser {
   ExprPtr parse_name();
   ExprPtr parse_list();
   ExprPtr parse_dict();
+
+  // After an operand (parser_postfix.cc).
   ExprPtr parse_postfix(ExprPtr expr);
   ExprPtr parse_filters_and_tests(ExprPtr expr);
   ExprPtr parse_subscript(ExprPtr object);
@@ -69,8 +71,9 @@ class Parser {
   // How far the arguments of a call reach down.
   static int depth_of(const CallArgs& args);
 
+  // In parser_nodes.h. `depth`: of its deepest child.
   template <class T>
-  ExprPtr make(int line, T node, int depth = 0);  // `depth`: of its deepest child
+  ExprPtr make(int line, T node, int depth = 0);
 
   // Tokens.
   const Token& current() const { return tokens_[at_]; }

@@ -20,13 +20,13 @@ extern const Op kAsinh, kAcosh, kAtanh, kAtan2, kHypot, kFloorDivide, kRemainder
 extern const Op kBitwiseAnd, kBitwiseOr, kBitwiseXor, kLeftShift, kRightShift;
 // reduce.cc
 extern const Op kSum, kMax, kMin, kProd, kArgmax, kArgmin, kCumsum;
-// along.cc
+// along_axis.cc
 extern const Op kTakeAlong, kScatterAdd, kIndexAdd;
 // indexing.cc
 extern const Op kScatterSet;
 // sort.cc, sampling.cc
 extern const Op kSort, kTopk, kSampling;
-// conv.cc, pool.cc
+// conv.cc, pool.cc, functions/resize.cc
 extern const Op kIm2col, kConv, kConvTranspose, kConvWeightGradient, kPool, kMaxPoolGradient, kAdaptiveAvgPool2d,
     kUpsample2d;
 // conv_nhwc.cc, group_norm_nhwc.cc
@@ -39,9 +39,9 @@ extern const Op kLayerNorm, kGroupNorm, kBatchNorm, kMoments, kBatchNormSums;
 extern const Op kFlip, kRecurrent, kRecurrentGradient;
 // recurrence.cc
 extern const Op kCausalConv, kSelectiveScan, kGatedDeltaRule;
-// create.cc, matmul.cc, gather.cc
+// create.cc, matmul.cc, rows.cc
 extern const Op kIota, kMatmul, kGather, kConcat, kDequantize;
-// pick.cc
+// index_rules.cc
 extern const Op kResolveIndex;
 // activation.cc, rms_norm.cc, linear.cc, expert_linear.cc, rope.cc, kv_cache.cc, attention.cc,
 // dot_product_attention.cc
@@ -65,13 +65,13 @@ inline constexpr const Op* kOpTable[] = {
     &kBitwiseAnd, &kBitwiseOr, &kBitwiseXor, &kLeftShift, &kRightShift,
     // reduce.cc
     &kSum, &kMax, &kMin, &kProd, &kArgmax, &kArgmin, &kCumsum,
-    // along.cc
+    // along_axis.cc
     &kTakeAlong, &kScatterAdd, &kIndexAdd,
     // indexing.cc
     &kScatterSet,
-    // sort.cc
+    // sort.cc, sampling.cc
     &kSort, &kTopk, &kSampling,
-    // conv.cc, pool.cc
+    // conv.cc, pool.cc, functions/resize.cc
     &kIm2col, &kConv, &kConvTranspose, &kConvWeightGradient, &kPool, &kMaxPoolGradient, &kAdaptiveAvgPool2d,
     &kUpsample2d,
     // conv_nhwc.cc, group_norm_nhwc.cc
@@ -84,9 +84,9 @@ inline constexpr const Op* kOpTable[] = {
     &kFlip, &kRecurrent, &kRecurrentGradient,
     // recurrence.cc
     &kCausalConv, &kSelectiveScan, &kGatedDeltaRule,
-    // create.cc, matmul.cc, gather.cc
+    // create.cc, matmul.cc, rows.cc
     &kIota, &kMatmul, &kGather, &kConcat, &kDequantize,
-    // pick.cc
+    // index_rules.cc
     &kResolveIndex,
     // activation.cc, rms_norm.cc, linear.cc, expert_linear.cc, rope.cc, kv_cache.cc, attention.cc,
     // dot_product_attention.cc

@@ -12,6 +12,7 @@
 #include "src/ops/ops.h"
 #include "src/plan/eval.h"
 #include "tests/conformance/op_cases.h"
+#include "tests/rounding.h"
 
 namespace gabbro::conformance {
 namespace {
@@ -166,6 +167,9 @@ TEST_P(Chains, OfInputsWithUnusualLayouts) {
         if (!together) eval_one(x);
         return x;
       };
+      // Products and sums of values of up to 4 deviations: (4·4 + 4 + 4) · (4 + 4) at most.
+      constexpr int64_t kSteps = 5;
+      constexpr double kLargest = 24 * 8;
       const auto run = [&](bool together, const Tensor& last) {
         const Tensor scaled = step(together, step(together, plain * row) + column);
         return on_host(step(together, step(together, scaled - part) * step(together, last + number)));
@@ -173,10 +177,7 @@ TEST_P(Chains, OfInputsWithUnusualLayouts) {
       for (const Tensor& last : {plain, transposed}) {
         const std::vector<float> expected = run(false, last), found = run(true, last);
         for (size_t n = 0; n < expected.size(); ++n) {
-          ASSERT_NEAR(found[n], expected[n],
-                      dtype == DType::f32   ? 1e-5
-                      : dtype == DType::f16 ? 0.03
-                                            : 0.25)
+          ASSERT_NEAR(found[n], expected[n], test::rounding_bound(kSteps, dtype) * kLargest)
               << columns << " columns from " << begin << ", element " << n;
         }
       }

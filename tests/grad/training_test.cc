@@ -8,6 +8,7 @@
 #include "src/ops/grad.h"
 #include "src/ops/ops.h"
 #include "src/plan/eval.h"
+#include "tests/rounding.h"
 
 namespace gabbro::grad {
 namespace {
@@ -38,6 +39,9 @@ void expect_near(const Tensor& actual, const Tensor& expected, double tolerance)
   for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], e[i], tolerance) << "at " << i;
 }
 
+// Results of up to 6, with as many roundings.
+constexpr double kFewRoundings = 6 * test::rounding_bound(6);
+
 TEST(HigherOrder, DerivativesOfACubeAreThose) {
   const Tensor x = numbers(Shape{5}, 1);
   const auto cube = [](std::span<const Tensor> in) { return total(in[0] * in[0] * in[0]); };
@@ -45,9 +49,9 @@ TEST(HigherOrder, DerivativesOfACubeAreThose) {
   const auto bend = [&](std::span<const Tensor> in) { return total(value_and_grad(slope, in).gradients[0]); };
   const Tensor one[] = {x};
   const Tensor three = scalar(device(), 3), six = scalar(device(), 6);
-  expect_near(value_and_grad(cube, one).gradients[0], three * x * x, 1e-6);
-  expect_near(value_and_grad(slope, one).gradients[0], six * x, 1e-6);
-  expect_near(value_and_grad(bend, one).gradients[0], broadcast_to(six, x.shape()), 1e-6);
+  expect_near(value_and_grad(cube, one).gradients[0], three * x * x, kFewRoundings);
+  expect_near(value_and_grad(slope, one).gradients[0], six * x, kFewRoundings);
+  expect_near(value_and_grad(bend, one).gradients[0], broadcast_to(six, x.shape()), kFewRoundings);
 }
 
 TEST(HigherOrder, AFunctionThatCapturesAnOuterInputIsDifferentiatedByIt) {
@@ -57,7 +61,7 @@ TEST(HigherOrder, AFunctionThatCapturesAnOuterInputIsDifferentiatedByIt) {
     const auto inner = [&](std::span<const Tensor> deep) { return total(captured * captured * deep[0]); };
     return total(value_and_grad(inner, b).gradients[0]);
   };
-  expect_near(value_and_grad(outer, a).gradients[0], a[0] + a[0], 1e-6);
+  expect_near(value_and_grad(outer, a).gradients[0], a[0] + a[0], kFewRoundings);
 }
 
 // A network with normalization, attention by hand and a loss, of weights [8, 8].
@@ -154,7 +158,7 @@ TEST_F(Checkpoints, OfSeveralResultsPassOnWhatArrives) {
   EXPECT_TRUE(needs_gradient(results[0]));
   EXPECT_FALSE(needs_gradient(results[1]));
   EXPECT_FALSE(needs_gradient(results[2]));
-  expect_near(gradients(total(results[0] * results[1]), std::span(&y, 1))[0], exp(y) * sin(z), 1e-6);
+  expect_near(gradients(total(results[0] * results[1]), std::span(&y, 1))[0], exp(y) * sin(z), kFewRoundings);
 }
 
 TEST_F(Checkpoints, AreNothingWithoutGradients) {

@@ -10,6 +10,7 @@
 #include "src/formats/quant/quant.h"
 #include "src/formats/random_file.h"
 #include "src/models/llm/model_plan.h"
+#include "tests/rounding.h"
 
 namespace gabbro {
 namespace {
@@ -62,8 +63,7 @@ class EveryBlockFormat : public testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(Models, EveryBlockFormat, testing::ValuesIn(block_formats()),
                          [](const auto& instance) { return std::string(dtype_name(instance.param)); });
 
-// GPUs round activations to 8 bits: with a largest value of 2.5 deviations in each 32, by 2.5 / 127 / sqrt(12) = 0.6 %
-// of their deviation, in each of about five products in sequence: 1.3 %. The CPU rounds them to 14 bits.
+// Devices round activations to codes in each product.
 TEST_P(EveryBlockFormat, GivesTheLogitsOfItsDequantizedWeights) {
   const auto device = open_device("auto", {.threads = 2});
   const FileType pure{.number = 0, .name = "pure", .base = GetParam()};
@@ -77,7 +77,8 @@ TEST_P(EveryBlockFormat, GivesTheLogitsOfItsDequantizedWeights) {
     squares += std::pow(static_cast<double>(expected[i]), 2);
   }
   ASSERT_GT(squares, 0);
-  EXPECT_LT(std::sqrt(errors / squares), device->host_accessible() ? 2e-3 : 4e-2);
+  const double step = test::step_of_codes(device->host_accessible() ? test::kCpuLevels : test::kGpuLevels);
+  EXPECT_LT(std::sqrt(errors / squares), test::kGrowth * test::rounding_deviation(test::products_of(1), step));
 }
 
 }  // namespace

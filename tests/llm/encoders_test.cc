@@ -91,10 +91,8 @@ std::string copy_in_f32(const std::string& folder) {
   return copy.string();
 }
 
-// Sums of a few thousand products in f32, over three layers.
-constexpr double kExact = 1e-5;
-// bf16 has 8 bits; the kernels for many tokens round activations too.
-constexpr double kRounded = 1e-2;
+constexpr int64_t kLayers = 3;
+const double kExact = f32_tolerance(kLayers), kRounded = weights_tolerance(DType::bf16, kLayers);
 
 // Rows of `width` numbers: the length of each one's error relative to the row's.
 void expect_rows(std::span<const float> actual, std::span<const float> expected, size_t width, double tolerance,

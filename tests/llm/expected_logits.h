@@ -15,6 +15,7 @@
 #include "gabbro/backend/device.h"
 #include "gabbro/engine/session.h"
 #include "src/formats/hugging_face/safetensors.h"
+#include "tests/rounding.h"
 
 namespace gabbro {
 
@@ -48,8 +49,18 @@ inline bool on_card() {
   const auto device = open_device("auto");
   return !device->host_accessible() && !std::string_view(device->facts().id).starts_with("sim");
 }
-// The kernels for many tokens round activations to the precision of 16-bit weights.
-inline constexpr double kToleranceHalf = 1e-2;
+// Weights, keys and values in f32: sums of up to 128 products, whose errors have either sign.
+inline double f32_tolerance(int64_t layers) {
+  return test::kGrowth * test::rounding_deviation(test::products_of(layers) * 128, test::step_of(DType::f32));
+}
+
+// For weights in bf16 or in blocks. In each product a device rounds activations: to the type of weights in 16 bits,
+// whose neighbors are at least u apart, else to codes.
+inline double weights_tolerance(DType weights, int64_t layers) {
+  const double levels = open_device("auto", {})->host_accessible() ? test::kCpuLevels : test::kGpuLevels;
+  const double step = is_quantized(weights) ? test::step_of_codes(levels) : test::unit_roundoff(weights);
+  return kTolerance + test::kGrowth * test::rounding_deviation(test::products_of(layers), step);
+}
 
 // Rows of logits [T, V]; `tolerance` is the length of a row's error relative to the length of the row.
 inline void expect_near(std::span<const float> actual, std::span<const float> expected, int64_t vocabulary,
@@ -73,9 +84,11 @@ inline void expect_near(std::span<const float> actual, std::span<const float> ex
   }
 }
 
-inline void expect_logits(const std::string& folder, const Expected& expected, double tolerance) {
+// `weights`: their type; f32: nothing rounds activations.
+inline void expect_logits(const std::string& folder, const Expected& expected, DType weights) {
   const auto v = static_cast<size_t>(expected.vocabulary());
   const auto engine = Engine::load(folder, {.threads = 2});
+  const double tolerance = weights == DType::f32 ? kTolerance : weights_tolerance(weights, engine->facts().layers);
   Session prompt(engine);
   expect_near(prompt.append_all_logits(expected.ids), expected.logits, expected.vocabulary(), tolerance, "prompt");
 

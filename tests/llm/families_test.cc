@@ -38,15 +38,14 @@ class FamilyLogits : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(FamilyLogits, InF32AreThoseOfTransformersForAPromptAndForCachedSteps) {
-  expect_logits(in_f32(folder()), read_expected(folder()), kTolerance);
+  expect_logits(in_f32(folder()), read_expected(folder()), DType::f32);
 }
 
 TEST_P(FamilyLogits, InBf16AreThoseOfTransformersForAPromptAndForCachedSteps) {
-  expect_logits(folder(), read_expected(folder()), kToleranceHalf);
+  expect_logits(folder(), read_expected(folder()), DType::bf16);
 }
 
-// The precision of f32 sums, of all layers together.
-constexpr double kToleranceF32 = 1e-5;
+const double kToleranceF32 = f32_tolerance(7);  // layers, at most
 
 // Rows of the logits of a prompt, and of a prompt that ends in steps of one token.
 void expect_rows(const std::shared_ptr<Engine>& engine, const std::vector<int32_t>& ids,

@@ -88,11 +88,8 @@ TEST_P(QuantizedFolder, HasTheWeightsOfTheDefiningLibrary) {
   EXPECT_EQ(checkpoint.notes().empty(), is_quantized(stored_form(tensor).dtype()));
 }
 
-// GPUs round activations to 8 bits (block_formats_test.cc).
-double tolerance_of_device() { return open_device("auto", {})->host_accessible() ? kToleranceHalf : 4e-2; }
-
 TEST_P(QuantizedFolder, GivesTheLogitsOfTransformers) {
-  expect_logits(folder(), read_expected(folder()), tolerance_of_device());
+  expect_logits(folder(), read_expected(folder()), GetParam().dtype);
 }
 
 // Its experts, which are stored transposed in bf16, have rows in MXFP4.
@@ -103,7 +100,7 @@ TEST(QuantizedExperts, GiveTheLogitsOfGptOss) {
   EXPECT_EQ(experts.dtype(), DType::mxfp4);
   const auto expected = values_of<float>(safetensors::File(folder + "/expected.safetensors"), "down_proj");
   EXPECT_EQ(dequantized(experts), expected);
-  expect_logits(folder, read_expected(folder), tolerance_of_device());
+  expect_logits(folder, read_expected(folder), DType::mxfp4);
   const std::string path = testing::TempDir() + "gpt-oss-" + std::to_string(::getpid()) + ".gguf";
   llm::convert(checkpoint, path, {.type = find_file_type("mxfp4"), .threads = 2});
   EXPECT_EQ(dequantized(Checkpoint::open(path).require_tensor("blk.0.ffn_down_exps.weight")), expected);
@@ -118,7 +115,7 @@ TEST(QuantizedExperts, OfOneTensorAreFp8) {
   EXPECT_EQ(experts.shape, (std::vector<int64_t>{3, 64, 64}));
   const auto expected = values_of<float>(safetensors::File(folder + "/expected.safetensors"), "down_proj");
   EXPECT_EQ(dequantized(experts), expected);
-  expect_logits(folder, read_expected(folder), tolerance_of_device());
+  expect_logits(folder, read_expected(folder), DType::fp8_e4m3);
 }
 
 TEST(QuantizedColumns, AreInTheOrderOfTheirGroups) {
@@ -147,7 +144,7 @@ TEST_P(QuantizedFolder, IsConvertedToGguf) {
   EXPECT_EQ(values.dtype(), find_file_type(type)->base);
   EXPECT_EQ(dequantized(values), dequantized(source.require_tensor("model.layers.0.self_attn.v_proj.weight")));
   if (same) return void(fs::remove(path));
-  expect_logits(path, read_expected(folder()), tolerance_of_device());
+  expect_logits(path, read_expected(folder()), GetParam().dtype);
   fs::remove(path);
 }
 

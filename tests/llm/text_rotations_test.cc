@@ -25,7 +25,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kBorder = 24, kFirst = 20;  // of the fixture
-constexpr double kTolerance = 1e-5;
+const double kTolerance = f32_tolerance(3);   // layers
 
 class TextRotations : public testing::TestWithParam<std::string> {
  protected:

@@ -7,7 +7,7 @@ namespace gabbro::llm {
 
 class WeightDecorator : public WeightSource {
  public:
-  explicit WeightDecorator(WeightSource& inner) : WeightSource(inner.memory()), inner_(inner) {}
+  explicit WeightDecorator(WeightSource& inner) : WeightDecorator(inner, inner.cuts()) {}
 
   bool has(const std::string& name) const override { return inner_.has(name); }
   Tensor matrix(const std::string& name, const MatrixSize& size, const TransformersLayout& theirs) override {
@@ -27,9 +27,10 @@ class WeightDecorator : public WeightSource {
   Tensor heads(const std::string& name, const HeadMatrices& size, bool together) override {
     return inner_.heads(name, size, together);
   }
-  const TensorShard* shard() const override { return inner_.shard(); }
 
  protected:
+  WeightDecorator(WeightSource& inner, const TensorCuts* cuts) : WeightSource(inner.memory(), cuts), inner_(inner) {}
+
   WeightSource& inner() { return inner_; }
 
  private:

@@ -15,6 +15,7 @@ namespace gabbro::llm {
 
 class ExpertSlots;   // streamed_weights.h
 class WeightMemory;  // weight_memory.h
+class TensorCuts;    // tensor_cuts.h
 struct TensorShard;  // tensor_shard.h
 
 // The matrices of all experts of a layer.
@@ -32,8 +33,8 @@ struct ExpertWeights {
 // (weight_decorator.h).
 class WeightSource {
  public:
-  // Without `memory` all tensors are undefined.
-  explicit WeightSource(WeightMemory* memory) : memory_(memory) {}
+  // Without `memory` all tensors are undefined. With `cuts` the tensors are one device's parts.
+  explicit WeightSource(WeightMemory* memory, const TensorCuts* cuts = nullptr) : memory_(memory), cuts_(cuts) {}
   WeightSource(const WeightSource&) = delete;
   virtual ~WeightSource() = default;
 
@@ -56,12 +57,13 @@ class WeightSource {
   }
   virtual Tensor tensor(const std::string& name, const std::vector<int64_t>& shape,
                         const TransformersLayout& theirs = {}, DType dtype = DType::f32);
-  // PREFIX.weight, and PREFIX.bias if it is there.
-  virtual std::shared_ptr<nn::Linear> linear(const std::string& prefix, const MatrixSize& size,
-                                             const TransformersLayout& theirs = {});
+  // PREFIX.weight, and PREFIX.bias if it is there. The bias of a matrix whose columns are cut is on rank 0 only.
+  std::shared_ptr<nn::Linear> linear(const std::string& prefix, const MatrixSize& size,
+                                     const TransformersLayout& theirs = {});
   // Null: the tensors are whole. Else they are one device's parts, and results of the matrices whose columns are cut
   // are summed over the devices.
-  virtual const TensorShard* shard() const { return nullptr; }
+  const TensorShard* shard() const;
+  const TensorCuts* cuts() const { return cuts_; }
   // Constants of the model: f32 [n] on the device.
   Tensor upload(std::span<const float> values) const;
 
@@ -69,6 +71,7 @@ class WeightSource {
 
  private:
   WeightMemory* memory_;
+  const TensorCuts* cuts_;
 };
 
 }  // namespace gabbro::llm

@@ -216,15 +216,14 @@ bool is_x_rounded(const Case& c, DType dtype) { return is_quantized(stored(dtype
 // The kernels round a scale or two per group, each product's sum over a group, and the sum over the groups: at most
 // columns/16 + 8 roundings relative to the sum of absolute values (K for plain weights). Formats with a minimum add up
 // two large parts: the size counts weights as |code part| + |minimum part|, at most 4 times what is left here in random
-// blocks. A normalized x may fall on the other side of a rounding to a code, which moves it by amax/8191; up to four
-// do.
+// blocks. A normalized x may fall on the other side of a rounding to a code, which moves it by amax / kWordLevels; few
+// of K do, with either sign, so that their sum is less than √K of the mean product by a code.
 double tolerance(const Case& c, DType dtype, const Expected& expected) {
   const double roundings =
       is_quantized(stored(dtype)) ? static_cast<double>(c.columns) / 16 + 8 : static_cast<double>(c.columns);
   double result = 4 * roundings * kEpsilon * expected.size;
-  if (c.norm && is_x_rounded(c, dtype)) {
-    result += 2e-3 / 64 * 4 * expected.size / std::sqrt(static_cast<double>(c.columns));
-  }
+  if (c.norm && is_x_rounded(c, dtype))
+    result += expected.size / std::sqrt(static_cast<double>(c.columns)) / kWordLevels;
   return result + expected.rounding + 1e-30;
 }
 
