@@ -128,8 +128,9 @@ TEST(StreamingCache, IsOfEachType) {
     model.kv_type = kv_type;
     const auto streamed = model.streamed(), resident = model.load(0);
     EXPECT_EQ(streamed->facts().kv_type, kv_type);
-    EXPECT_LT(model.fixed().kv_cache, bytes);  // and the plan counts it
-    bytes = model.fixed().kv_cache;
+    const uint64_t cache = model.fixed().kv_cache;  // the plan counts it, on a card in pieces of some MiB
+    EXPECT_TRUE(on_card() ? cache <= bytes : cache < bytes) << cache << " after " << bytes;
+    bytes = cache;
     // A code of the cache may be the next.
     expect_same_logits(*streamed, *resident, streamed, resident, 19, is_quantized(kv_type) ? 0.05 : kSums);
   }
@@ -150,7 +151,8 @@ TEST_P(Streaming, RunsExperts) {
   const Model model(write_model(shape, GetParam()));
   const auto streamed = model.streamed(on_card() ? uint64_t{2} << 20 : 0), resident = model.load(0);
   const bool rounds = on_card() && is_quantized(find_file_type(GetParam())->base);
-  expect_same_logits(*streamed, *resident, streamed, resident, 7, rounds ? kInputRounding : kCacheRounding);
+  expect_same_logits(*streamed, *resident, streamed, resident, 7,
+                     rounds ? test::kGrowth * kInputRounding : kCacheRounding);
 }
 
 TEST_P(Streaming, CopiesFromHostMemory) {
@@ -212,18 +214,27 @@ TEST(StreamingMemory, TooSmallABudgetNamesTheLeast) {
   }
 }
 
-// All that a GPU has allocated at most, in pools too, while the model was loaded and in prompts of several lengths.
+// Ends the process with 0 where a GPU never had more allocated, in pools too, than the budget while the model was
+// loaded and in prompts of several lengths.
+[[noreturn]] void run_within_budget(const Model& model, uint64_t host_bytes) {
+  const auto engine = model.streamed(0, host_bytes);
+  for (const int prompt : {18, 5}) Session(engine).append(ids(prompt));
+  const StreamingFacts& facts = engine->facts().streaming;
+  const uint64_t peak = engine->memory_peak().value();
+  const bool right = facts.bytes_per_pass > 0 && (facts.file_bytes_per_pass == 0) == (host_bytes > 0) &&
+                     facts.planned_bytes <= facts.memory && peak <= facts.memory;
+  fmt::print(stderr, "{} bytes planned of {}, {} reserved\n", facts.planned_bytes, facts.memory, peak);
+  std::filesystem::remove(model.path);
+  std::exit(right ? 0 : 1);
+}
+
+// In separate processes: a device keeps the largest peak of all models that a process had.
 TEST(StreamingMemory, PeakStaysWithinTheBudget) {
-  for (const uint64_t host : {uint64_t{0}, uint64_t{64} << 20}) {
-    const Model model(write_model(dense_shape(), "q4_k_m"));
-    if (model.device->host_accessible()) GTEST_SKIP() << "the device works in host memory";
-    const auto engine = model.streamed(0, host);
-    ASSERT_GT(engine->facts().streaming.bytes_per_pass, 0u);
-    EXPECT_EQ(engine->facts().streaming.file_bytes_per_pass == 0, host > 0);
-    for (const int prompt : {18, 5}) Session(engine).append(ids(prompt));
-    EXPECT_LE(engine->facts().streaming.planned_bytes, engine->facts().streaming.memory);
-    EXPECT_LE(*engine->memory_peak(), engine->facts().streaming.memory);
-  }
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const Model model(write_model(dense_shape(), "q4_k_m"));
+  if (model.device->host_accessible()) GTEST_SKIP() << "the device works in host memory";
+  for (const uint64_t host : {uint64_t{0}, uint64_t{64} << 20})
+    EXPECT_EXIT(run_within_budget(model, host), testing::ExitedWithCode(0), "planned") << host;
 }
 
 // Results of probes are in a file of the cache: here chosen speeds, in bytes per second.
