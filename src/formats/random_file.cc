@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/base/quote.h"
@@ -118,14 +119,15 @@ void map_bytes(std::span<const std::byte> bytes, std::byte* target) {
 
 }  // namespace
 
-File random_file(const std::string& name, const Writer& writer, float deviation, uint64_t seed) {
+File random_file(const std::string& name, const Writer& writer,
+                 const std::function<float(const std::string& tensor)>& deviation_of, uint64_t seed) {
   if (writer.alignment() != kPageAlignment) throw bad_input("{}: its tensors are not aligned to pages", name);
   const std::string header = writer.header();
   size_t size = header.size();
   for (const Writer::Tensor& tensor : writer.tensors()) size += round_up(tensor.size, kPage);
   Space space(size);
   map_bytes(std::as_bytes(std::span(header)), space.at(0));
-  std::map<DType, RandomRun> runs;
+  std::map<std::pair<DType, float>, RandomRun> runs;
   size_t offset = header.size();
   for (size_t i = 0; i < writer.tensors().size(); ++i) {
     const Writer::Tensor& tensor = writer.tensors()[i];
@@ -134,7 +136,9 @@ File random_file(const std::string& name, const Writer& writer, float deviation,
     } else {
       const std::optional<DType> dtype = find_ggml_type(tensor.type)->dtype;
       if (!dtype) throw bad_input("{}: there are no random weights of that format", quote(tensor.name));
-      const auto run = runs.try_emplace(*dtype, *dtype, deviation, seed + static_cast<uint64_t>(*dtype)).first;
+      const float deviation = deviation_of(tensor.name);
+      const uint64_t of_format = seed + static_cast<uint64_t>(*dtype);
+      const auto run = runs.try_emplace({*dtype, deviation}, *dtype, deviation, of_format).first;
       run->second.map(i, space.at(offset), tensor.size);
     }
     offset += round_up(tensor.size, kPage);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "src/formats/gguf/gguf.h"
@@ -13,9 +14,14 @@ namespace gabbro::gguf {
 inline constexpr uint32_t kPageAlignment = 4096;
 
 // The model that `writer` describes (its alignment is kPageAlignment). Tensors that were added with data have it; those
-// that were only declared get random weights of their format with a standard deviation of `deviation`: the same 16 MiB
-// for all tensors of a format, over and over, each from another place on. `name` is what messages call the file.
-// Throws failed() where the system cannot map that much.
-File random_file(const std::string& name, const Writer& writer, float deviation, uint64_t seed);
+// that were only declared get random weights of their format with a standard deviation of deviation_of(tensor's name):
+// the same 16 MiB for all tensors of a format and deviation, over and over, each from another place on. `name` is what
+// messages call the file. Throws failed() where the system cannot map that much.
+File random_file(const std::string& name, const Writer& writer,
+                 const std::function<float(const std::string& tensor)>& deviation_of, uint64_t seed);
+inline File random_file(const std::string& name, const Writer& writer, float deviation, uint64_t seed) {
+  return random_file(
+      name, writer, [=](const std::string&) { return deviation; }, seed);
+}
 
 }  // namespace gabbro::gguf

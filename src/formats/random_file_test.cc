@@ -1,5 +1,7 @@
 #include "src/formats/random_file.h"
 
+#include <cmath>
+
 #include "src/formats/gguf/gguf_test_support.h"
 #include "src/formats/quant/finite.h"
 
@@ -34,6 +36,20 @@ TEST_F(RandomFile, IsAModelLikeAnyOther) {
   EXPECT_TRUE(all_finite(DType::q4_k, a.data.data(), a.elements()));
   EXPECT_TRUE(all_finite(DType::q4_k, b.data.data(), b.elements()));
   EXPECT_NE(std::memcmp(a.data.data(), b.data.data(), a.data.size()), 0);
+}
+
+TEST_F(RandomFile, HasADeviationForEachTensor) {
+  for (const char* name : {"wide", "narrow"}) writer_.declare_tensor(name, kF32, std::vector<int64_t>{64, 512});
+  const File file = random_file(
+      "random", writer_, [](const std::string& t) { return t == "wide" ? 1.0f : 0.02f; }, 7);
+  const auto deviation_of = [&](const char* name) {
+    const auto* const values = reinterpret_cast<const float*>(file.require_tensor(name).data.data());
+    double squares = 0;
+    for (int i = 0; i < 64 * 512; ++i) squares += static_cast<double>(values[i]) * values[i];
+    return std::sqrt(squares / (64 * 512));
+  };
+  EXPECT_NEAR(deviation_of("wide"), 1, 0.05);
+  EXPECT_NEAR(deviation_of("narrow"), 0.02, 0.001);
 }
 
 // 100 MB of Q4_K, six times round: whole blocks all over, also where one run ends and the next begins.

@@ -23,6 +23,9 @@ namespace {
 
 // Trained matrices have about this; sums over some thousand elements then stay near 1.
 constexpr float kDeviation = 0.02f;
+// Tokens stay the larger part of the hidden states, as in trained models: else the average that attention gives all of
+// them chooses the same experts for each.
+constexpr float kEmbeddingDeviation = 1;
 constexpr const char *kHead = "output.weight", *kRopeDivisors = "rope_freqs.weight";
 
 gguf::Writer fields_of(const Blueprint& blueprint) {
@@ -256,7 +259,12 @@ Checkpoint random_checkpoint(const Blueprint& blueprint, const FileType& type, u
                         std::as_bytes(values.first(static_cast<size_t>(tensor.elements()))));
     }
   }
-  return gguf::random_file(blueprint.name, writer, kDeviation, seed);
+  // A head that is tied to them would find nothing but the last token again.
+  const bool has_head = std::ranges::find(tensors, kHead, &PlannedTensor::name) != tensors.end();
+  const auto deviation_of = [&](const std::string& tensor) {
+    return has_head && tensor == kEmbeddings ? kEmbeddingDeviation : kDeviation;
+  };
+  return gguf::random_file(blueprint.name, writer, deviation_of, seed);
 }
 
 }  // namespace gabbro::llm
