@@ -301,7 +301,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", type=int)
     parser.add_argument("--family", nargs="*", default=TEN, choices=sorted(FAMILIES) + ["all"])
-    parser.add_argument("--kv-type", default="")
+    parser.add_argument("--kv-type", default="f32", help="f16: both sides round keys and values (default: f32)")
     parser.add_argument("--tolerance", type=float, default=2e-3, help="relative to the largest logit")
     parser.add_argument("--convert", action="store_true", help="convert each model, and compare the file as well")
     parser.add_argument("--gabbro", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "gabbro")
