@@ -20,6 +20,7 @@ using SteadyClock = std::chrono::steady_clock;
 // Draws a picture and adds its times.
 void time_picture(Pipeline& pipeline, PictureRequest& request, PictureTimes& times) {
   std::optional<SteadyClock::time_point> before;
+  request.step_latents = false;
   request.on_step = [&](const pictures::PictureStep&) {
     const auto now = SteadyClock::now();
     if (before) times.step.push_back(std::chrono::duration<double>(now - *before).count());

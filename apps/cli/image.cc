@@ -111,6 +111,7 @@ class ImageRun {
     latent_ = {};
     ImageProgress progress(*pipeline_, o_.preview, number_ - 1, count_);
     request_.on_step = [&](const pictures::PictureStep& step) { progress.show(step); };
+    request_.step_latents = o_.preview;
     try {
       return pipeline_->generate(request_);
     } catch (const Error& error) {

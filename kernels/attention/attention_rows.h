@@ -97,49 +97,60 @@ GPU_FUNCTION inline void multiply_keys(const QueryRows<L>& rows, const Half* key
   }
 }
 
-// Scores become weights relative to the rows' new maxima; outputs and sums are made to match. `factor` times a score is
-// a logarithm to the base 2.
+// Scores of row tile r become weights relative to the rows' new maxima; the sums are made to match, and outputs will by
+// `shrink`. `factor` times a score is a logarithm to the base 2. Whether `shrink` changes outputs of the wave.
+template <class L>
+GPU_FUNCTION inline bool begin_softmax(QueryRows<L>& rows, int r, float factor, typename L::Scores& scores,
+                                       float (&shrink)[kRowSlots]) {
+  float highest[kRowSlots], minus[kRowSlots];
+#pragma unroll
+  for (int slot = 0; slot < kRowSlots; ++slot) highest[slot] = rows.maximum[r][slot];
+#pragma unroll
+  for (int k = 0; k < L::kKeyTiles; ++k) {
+#pragma unroll
+    for (int i = 0; i < Accumulator::kCount; ++i) {
+      highest[row_slot(i)] = quick_max(highest[row_slot(i)], scores[r][k].value[i]);
+    }
+  }
+#pragma unroll
+  for (int slot = 0; slot < kRowSlots; ++slot) {
+    highest[slot] = row_max(highest[slot]);
+    minus[slot] = -highest[slot] * factor;
+    shrink[slot] = quick_exp2((rows.maximum[r][slot] - highest[slot]) * factor);
+    rows.maximum[r][slot] = highest[slot];
+    rows.sum[r][slot] *= shrink[slot];
+  }
+#pragma unroll
+  for (int k = 0; k < L::kKeyTiles; ++k) {
+#pragma unroll
+    for (int i = 0; i < Accumulator::kCount; ++i) {
+      float& weight = scores[r][k].value[i];
+      weight = quick_exp2(fma(weight, factor, minus[row_slot(i)]));  // 0 where there is no key
+      rows.sum[r][row_slot(i)] += weight;
+    }
+  }
+  bool higher = false;
+#pragma unroll
+  for (int slot = 0; slot < kRowSlots; ++slot) higher = higher || shrink[slot] != 1;
+  return wave_any(higher);  // less and less often, as maxima settle
+}
+
+template <class L>
+GPU_FUNCTION inline void shrink_outputs(QueryRows<L>& rows, int r, const float (&shrink)[kRowSlots]) {
+#pragma unroll
+  for (int d = 0; d < L::kDimTiles; ++d) {
+#pragma unroll
+    for (int i = 0; i < Accumulator::kCount; ++i) rows.output[r][d].value[i] *= shrink[row_slot(i)];
+  }
+}
+
+// Scores become weights; outputs and sums are made to match.
 template <class L>
 GPU_FUNCTION inline void apply_softmax(QueryRows<L>& rows, float factor, typename L::Scores& scores) {
 #pragma unroll
   for (int r = 0; r < L::kRowTiles; ++r) {
-    float highest[kRowSlots], shrink[kRowSlots];
-#pragma unroll
-    for (int slot = 0; slot < kRowSlots; ++slot) highest[slot] = rows.maximum[r][slot];
-#pragma unroll
-    for (int k = 0; k < L::kKeyTiles; ++k) {
-#pragma unroll
-      for (int i = 0; i < Accumulator::kCount; ++i) {
-        highest[row_slot(i)] = max_of(highest[row_slot(i)], scores[r][k].value[i]);
-      }
-    }
-    float minus[kRowSlots];
-#pragma unroll
-    for (int slot = 0; slot < kRowSlots; ++slot) {
-      highest[slot] = row_max(highest[slot]);
-      minus[slot] = -highest[slot] * factor;
-      shrink[slot] = quick_exp2((rows.maximum[r][slot] - highest[slot]) * factor);
-      rows.maximum[r][slot] = highest[slot];
-      rows.sum[r][slot] *= shrink[slot];
-    }
-#pragma unroll
-    for (int k = 0; k < L::kKeyTiles; ++k) {
-#pragma unroll
-      for (int i = 0; i < Accumulator::kCount; ++i) {
-        float& weight = scores[r][k].value[i];
-        weight = quick_exp2(fma(weight, factor, minus[row_slot(i)]));  // 0 where there is no key
-        rows.sum[r][row_slot(i)] += weight;
-      }
-    }
-    bool higher = false;
-#pragma unroll
-    for (int slot = 0; slot < kRowSlots; ++slot) higher = higher || shrink[slot] != 1;
-    if (!wave_any(higher)) continue;  // more and more often, as maxima settle
-#pragma unroll
-    for (int d = 0; d < L::kDimTiles; ++d) {
-#pragma unroll
-      for (int i = 0; i < Accumulator::kCount; ++i) rows.output[r][d].value[i] *= shrink[row_slot(i)];
-    }
+    float shrink[kRowSlots];
+    if (begin_softmax(rows, r, factor, scores, shrink)) shrink_outputs(rows, r, shrink);
   }
 }
 

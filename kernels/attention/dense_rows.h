@@ -25,11 +25,16 @@ class HeadRows {
     }
     return vec;
   }
+  // Vector `i` of aligned rows, whose D is a multiple of 8.
+  template <class Copy>
+  GPU_INLINE void begin_aligned(Copy& copies, int i, Half* to, i32 row, i32 d) const {
+    copies.begin(i, to, has(row, d) ? at(row, d) : data_, has(row, d));
+  }
   // Vector `i` of those that `copies` brings.
   template <class Copy>
   GPU_INLINE void begin(Copy& copies, int i, Half* to, i32 row, i32 d) const {
     if (!loose_) {
-      copies.begin(i, to, has(row, d) ? at(row, d) : data_, has(row, d));
+      begin_aligned(copies, i, to, row, d);
     } else if constexpr (kCopiesPassRegisters) {
       store_vec16(to, load(row, d));
     } else {

@@ -170,6 +170,11 @@ GPU_FUNCTION inline float quick_reciprocal(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+GPU_FUNCTION inline float quick_max(float a, float b) {
+  float larger;
+  asm("max.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+  return larger;
+}
 GPU_FUNCTION inline float quick_exp2(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

@@ -187,6 +187,10 @@ template <int later>
 GPU_FUNCTION inline void done_together() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(later) : "memory");
 }
+// Orders accesses of a wave's lanes to the block's memory.
+GPU_FUNCTION inline void wave_barrier() { __syncwarp(); }
+// The compiler may not merge this branch with the other one.
+GPU_FUNCTION inline void keep_branch() { asm volatile("" ::: "memory"); }
 // After writes to the block's memory that such products read.
 GPU_FUNCTION inline void show_together() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
@@ -207,7 +211,7 @@ GPU_FUNCTION inline void begin_barrier(CopyBarrier& to, u32 arrivals) {
 GPU_FUNCTION inline void show_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 // Called by a wave, one arrival: data that its lanes have read may be overwritten.
 GPU_FUNCTION inline void arrive(CopyBarrier& at) {
-  __syncwarp();
+  wave_barrier();
   if (lane() == 0) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&at)) : "memory");
 }
 // An arrival; the group has this many bytes as well, in all its copies.

@@ -79,19 +79,28 @@ GABBRO_WIDE_PRODUCT(160, 80, 80, 81, 82, 83, 84, 85)
 #undef GABBRO_WIDE_PRODUCT
 #undef GABBRO_ADD
 
-#define GABBRO_ADD_ROWS(type)                                   \
-  asm volatile(GABBRO_WIDE(64, 32, type, "%32", 33, 34, "0, 0") \
-               : GABBRO_SUMS_32                                 \
+#define GABBRO_ADD_ROWS(columns, count, type, rows_at, tiles_at, adds_at)                 \
+  asm volatile(GABBRO_WIDE(columns, count, type, "%" #rows_at, tiles_at, adds_at, "0, 0") \
+               : GABBRO_SUMS_##count                                                      \
                : "l"(rows), "l"(tiles), "r"(adds ? 1 : 0))
-// 64 columns, of rows in the block's memory.
-template <class T>
-GPU_INLINE inline void multiply_rows_together(u64 rows, u64 tiles, bool adds, float* s) {
-  if constexpr (kIsBFloat<T>) {
-    GABBRO_ADD_ROWS("bf16");
-  } else {
-    GABBRO_ADD_ROWS("f16");
-  }
-}
+// Products of rows in the block's memory.
+template <class T, int columns>
+struct RowsProduct;
+#define GABBRO_ROWS_PRODUCT(columns, count, ...)                                \
+  template <class T>                                                            \
+  struct RowsProduct<T, columns> {                                              \
+    GPU_INLINE static void multiply(u64 rows, u64 tiles, bool adds, float* s) { \
+      if constexpr (kIsBFloat<T>) {                                             \
+        GABBRO_ADD_ROWS(columns, count, "bf16", __VA_ARGS__);                   \
+      } else {                                                                  \
+        GABBRO_ADD_ROWS(columns, count, "f16", __VA_ARGS__);                    \
+      }                                                                         \
+    }                                                                           \
+  };
+GABBRO_ROWS_PRODUCT(64, 32, 32, 33, 34)
+GABBRO_ROWS_PRODUCT(80, 40, 40, 41, 42)
+GABBRO_ROWS_PRODUCT(128, 64, 64, 65, 66)
+#undef GABBRO_ROWS_PRODUCT
 #undef GABBRO_ADD_ROWS
 #undef GABBRO_WIDE
 #undef GABBRO_PLACES_8

@@ -115,6 +115,7 @@ GPU_FUNCTION inline Half to_half(float x) { return {__builtin_bit_cast(u16, stat
 GPU_FUNCTION inline i32 round_to_int(float x) { return static_cast<i32>(__builtin_rintf(x)); }  // ties to even
 
 GPU_FUNCTION inline float quick_reciprocal(float x) { return __builtin_amdgcn_rcpf(x); }
+GPU_FUNCTION inline float quick_max(float a, float b) { return __builtin_fmaxf(a, b); }
 GPU_FUNCTION inline float quick_exp2(float x) { return __builtin_amdgcn_exp2f(x); }
 
 // The rounded product: it is not contracted with an addition that follows.

@@ -29,10 +29,12 @@
 //   together_columns<columns>(tiles)   names the columns, whose order cuda_matrix.h describes
 //   WideProduct<T, columns>::add(a, columns, sums)    T: Half or BFloat
 //   ... ::add_transposed(a, columns, sums)            of transposed_together_columns<rows>(tile)
-//   multiply_rows_together<T>(rows, columns, adds, sums)    64 columns, rows in shared memory as well; without `adds`
-//                                                           sums begin at 0
+//   RowsProduct<T, columns>::multiply(rows, columns, adds, sums)    rows in shared memory as well; without `adds` sums
+//                                                                   begin at 0
 //   begin_together(), sent_together(), done_together<later>(), show_together()
 //   settle_together<count>(sums)       before sums are read
+//   wave_barrier()                     between accesses of a wave's lanes to the block's memory
+//   keep_branch()                      the compiler may not merge a branch with the other one
 // GABBRO_LARGE_BLOCKS is defined if a block may have 227 KB of memory.
 //
 // Copies of tiles into the block's memory:

@@ -258,6 +258,8 @@ GPU_FUNCTION inline void moments_join(const JoinMomentsArgs& a) {
 #define GABBRO_NORMALIZE(name, T)                                                                   \
   GPU_KERNEL(normalize_rows_##name, 256, gabbro::gpu::NormalizeArgs, normalize_rows<T>)             \
   GABBRO_OF_ROWS(normalize_rows_##name, gabbro::gpu::NormalizeArgs, normalize_vectors, T)           \
+  GPU_KERNEL(normalize_rows_##name##_long_wave, 256, gabbro::gpu::NormalizeArgs,                    \
+             normalize_vectors<T, gabbro::gpu::GABBRO_GPU::RowTeam::kOneWave, 8>)                   \
   GPU_KERNEL(normalize_known_##name, 256, gabbro::gpu::KnownArgs, normalize_known<T>)               \
   GPU_KERNEL(normalize_known_rows_##name, 256, gabbro::gpu::KnownRowsArgs, normalize_known_rows<T>) \
   GPU_KERNEL(moments_##name, 256, gabbro::gpu::MomentsArgs, moments<T>)                             \

@@ -91,7 +91,8 @@ Latent Drawing::call_model(const SamplerModel& model, const Schedule& schedule, 
   }
   if (request_.on_step) {
     const double ratio = schedule.table->sigma_at(timestep);
-    const Latent seen = model.picture_of(x, output, {.ratio = ratio, .timestep = timestep});
+    const Latent seen =
+        request_.step_latents ? model.picture_of(x, output, {.ratio = ratio, .timestep = timestep}) : Latent();
     request_.on_step({.step = result_.evaluations,
                       .steps = std::max(calls_, result_.evaluations),
                       .latent = seen,

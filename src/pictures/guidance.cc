@@ -18,8 +18,12 @@ double deviation(std::span<const float> values) {
 
 std::vector<float> guided(std::span<const float> without, std::span<const float> with, double scale, double rescale) {
   const auto factor = static_cast<float>(scale);
-  std::vector<float> result(with.size());
-  for (size_t i = 0; i < with.size(); ++i) result[i] = without[i] + factor * (with[i] - without[i]);
+  const size_t count = with.size();
+  std::vector<float> result(count);
+  const float* const base = without.data();
+  const float* const target = with.data();
+  float* const to = result.data();
+  for (size_t i = 0; i < count; ++i) to[i] = base[i] + factor * (target[i] - base[i]);
   const double before = rescale > 0 && with.size() > 1 ? deviation(result) : 0;
   if (before > 0) {
     const auto share = static_cast<float>(rescale * deviation(with) / before + (1 - rescale));

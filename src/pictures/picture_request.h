@@ -64,6 +64,7 @@ struct PictureRequest {
   std::function<void(const Latent& latent, int64_t height, int64_t width)> on_latent{};
   const std::atomic<bool>* cancel = nullptr;
   std::function<void(const PictureStep&)> on_step{};
+  bool step_latents = true;  // on_step gets latents; else they are empty, and nothing is computed for them
 };
 
 struct PictureResult {

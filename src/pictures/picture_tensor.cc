@@ -9,11 +9,11 @@ namespace gabbro::pictures {
 std::vector<Tensor> pixels_of(const Tensor& decoded, float scale, float shift) {
   const auto number = [&](float value) { return scalar(decoded.device(), value); };
   const int64_t height = decoded.shape()[2], width = decoded.shape()[3];
-  const Tensor unit = clamp(decoded * number(scale) + number(shift), 0, 1);
+  // In the order of the picture's bytes: the host would take 10 ms for a megapixel.
+  const Tensor rows = permute(reshape(decoded, Shape{3, height, width}), {1, 2, 0});
+  const Tensor unit = clamp(rows * number(scale) + number(shift), 0, 1);
   // Rounded as diffusers does: to the nearest, ties to even.
-  const Tensor bytes = cast(round(unit * number(255)), DType::u8);
-  return {permute(reshape(bytes, Shape{3, height, width}), {1, 2, 0}),
-          cast(all(isfinite(decoded), kAllAxes), DType::u8)};
+  return {cast(round(unit * number(255)), DType::u8), cast(all(isfinite(decoded), kAllAxes), DType::u8)};
 }
 
 std::optional<images::Picture> picture_if_finite(const Tensor& decoded, float scale, float shift,

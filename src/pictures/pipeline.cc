@@ -159,8 +159,11 @@ EncodedPrompts Pipeline::State::encode(const PictureRequest& request, PictureRes
   return prompts;
 }
 
-// The pooled texts of a batch with the numbers of the picture's size, [B, added_features].
-std::vector<float> Pipeline::State::added_features(const EncodedPrompts& prompts, int64_t height, int64_t width) const {
+// The pooled texts of a batch with the numbers of the picture's size, [B, added_features]; computed once a picture.
+const Tensor& Pipeline::State::added_features(const EncodedPrompts& prompts, int64_t height, int64_t width) {
+  AddedFeatures& last = last_added;
+  if (last.tensor.defined() && last.pooled == prompts.pooled && last.height == height && last.width == width)
+    return last.tensor;
   const int64_t sizes[kSizeNumbers] = {height, width, 0, 0, height, width};
   const auto length = static_cast<size_t>(text->pooled_width());
   std::vector<float> all;
@@ -168,7 +171,12 @@ std::vector<float> Pipeline::State::added_features(const EncodedPrompts& prompts
     const std::vector<float> features = unet->added_features(std::span(prompts.pooled).subspan(first, length), sizes);
     all.insert(all.end(), features.begin(), features.end());
   }
-  return all;
+  const Shape shape{prompts.guides ? 2 : 1, unet->facts().added_features};
+  last = {.pooled = prompts.pooled,
+          .height = height,
+          .width = width,
+          .tensor = device->upload(DType::f32, shape, all.data())};
+  return last.tensor;
 }
 
 // Computed again where the texts or the adapters are others than at the last call.
@@ -198,6 +206,7 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condi
   const int64_t batch = prompts.guides ? 2 : 1;
   const std::vector<float> features = unet->time_features(timestep);
   std::vector<float> latents, times, guidance;
+  latents.reserve(static_cast<size_t>(batch) * (x.size() + condition.size()));
   for (int64_t i = 0; i < batch; ++i) {
     latents.insert(latents.end(), x.begin(), x.end());
     latents.insert(latents.end(), condition.begin(), condition.end());
@@ -212,10 +221,8 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condi
     inputs.push_back(device->upload(DType::f32, Shape{batch, model.guidance_features}, guidance.data()));
   }
   const size_t at_added = inputs.size();
-  if (model.added_features > 0) {
-    const std::vector<float> added = added_features(prompts, height * facts.size_multiple, width * facts.size_multiple);
-    inputs.push_back(device->upload(DType::f32, Shape{batch, model.added_features}, added.data()));
-  }
+  if (model.added_features > 0)
+    inputs.push_back(added_features(prompts, height * facts.size_multiple, width * facts.size_multiple));
   const std::vector<Tensor>& prepared = prepare_text(prompts);
   inputs.insert(inputs.end(), prepared.begin(), prepared.end());
   if (adapters->strengths().defined()) inputs.push_back(adapters->strengths());

@@ -86,9 +86,9 @@ void require_latents(const std::string& path, const diffusion::UNetConfig& unet,
 Placement placement_of(const PipelineParts& parts, const std::shared_ptr<Device>& device,
                        const PipelineOptions& options, const diffusion::UNetConfig& unet, int64_t factor) {
   if (options.memory == 0) return {};
-  constexpr int64_t kMostSide = 1 << 15;  // larger ones are refused when a picture is drawn
+  constexpr int64_t kMostPlanned = 1 << 15;  // larger ones are refused when a picture is drawn
   const auto side = [&](int64_t given) {
-    const int64_t first = std::min(given > 0 ? given : unet.sample_size * factor, kMostSide);
+    const int64_t first = std::min(given > 0 ? given : unet.sample_size * factor, kMostPlanned);
     return static_cast<int64_t>(std::ceil(static_cast<double>(first) * options.hires / static_cast<double>(factor))) *
            factor;
   };

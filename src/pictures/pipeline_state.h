@@ -41,6 +41,12 @@ struct Pipeline::State {
     std::vector<int64_t> adapters;
     std::vector<Tensor> tensors;
   } prepared_text;
+  // Inputs of the denoiser that depend on the texts and the picture's size only.
+  struct AddedFeatures {
+    std::vector<float> pooled;
+    int64_t height = 0, width = 0;
+    Tensor tensor;  // undefined: none yet
+  } last_added;
   // The denoiser for a batch, sides and a length of text; the last one.
   std::unique_ptr<Compiled> compiled;
   std::vector<int64_t> compiled_for;
@@ -55,7 +61,7 @@ struct Pipeline::State {
   // `condition`: further channels of the denoiser's input, or none.
   std::vector<float> denoise(const Latent& x, const Latent& condition, double timestep, const EncodedPrompts& prompts,
                              const PictureRequest& request, int64_t height, int64_t width);
-  std::vector<float> added_features(const EncodedPrompts& prompts, int64_t height, int64_t width) const;
+  const Tensor& added_features(const EncodedPrompts& prompts, int64_t height, int64_t width);
   const std::vector<Tensor>& prepare_text(const EncodedPrompts& prompts);
   const diffusion::Autoencoder& wide_autoencoder();  // in f32; loaded at first use
   void note_overflow(const char* part, std::vector<std::string>& notes);

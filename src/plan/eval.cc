@@ -155,15 +155,15 @@ std::vector<T> to_host(const Tensor& tensor) {
   }
   const Layout& layout = state.layout;
   const int64_t elements = layout.shape.elements();
-  std::vector<T> values(static_cast<size_t>(elements));
-  if (elements == 0) return values;
-  if (Executor::of(*tensor.device()).is_planning()) return values;
+  if (elements == 0 || Executor::of(*tensor.device()).is_planning())
+    return std::vector<T>(static_cast<size_t>(elements));
   // The span of storage that the layout touches comes over in one copy, and is put in order here.
   std::vector<T> raw(static_cast<size_t>(span_of(layout)));
   const auto* source =
       static_cast<const std::byte*>(state.storage.get()) + static_cast<size_t>(layout.offset) * sizeof(T);
   tensor.device()->copy_to_host(raw.data(), source, raw.size() * sizeof(T));
   if (layout.is_contiguous()) return raw;
+  std::vector<T> values(static_cast<size_t>(elements));
   std::array<int64_t, Shape::kMaxRank> index{};
   for (T& value : values) {
     int64_t position = 0;

@@ -77,6 +77,8 @@ void norm_cases(std::vector<OpCase>& cases) {
           {1, 20011},
           // Whole packs, for a wave, blocks of three sizes, and rows that do not fit in registers.
           {9, 128},
+          {11, 1016},
+          {11, 1280},
           {3, 2040},
           {3, 4088},
           {2, 8192},

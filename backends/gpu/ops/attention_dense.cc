@@ -47,25 +47,30 @@ bool read_mask(const abi::TensorView& view, const int64_t (&scores)[4], Attentio
   return true;
 }
 
-// The kernel of the smallest heads that hold the request's heads. Products of four waves together
-// (kernels/attention/attention_together.cc) are for queries that see all keys, on targets that have them.
-std::string kernel_of(const DenseAttentionArgs& args, DType dtype, const MakeContext& context) {
-  const std::string type(dtype_name(dtype));
-  if (args.mask.type == MaskType::kNone && args.causal == 0) {
+// The kernel of the smallest heads that hold the request's heads.
+std::string plain_kernel(const DenseAttentionArgs& args, const std::string& type) {
+  return "attention_dense_" + type + (args.dim <= 64 ? "_64" : args.dim <= 128 ? "_128" : "_256");
+}
+
+// Products of four waves together (kernels/attention/attention_together.cc) are for aligned rows of queries that see
+// all keys, on targets that have them.
+std::string kernel_of(const DenseAttentionArgs& args, const std::string& type, const MakeContext& context) {
+  if (args.mask.type == MaskType::kNone && args.causal == 0 && args.loose == 0) {
     for (const int dim : {48, 64, 80}) {
       const std::string name = "attention_together_" + type + "_" + std::to_string(dim);
       if (args.dim <= dim && context.function_if_any(name) != nullptr) return name;
     }
   }
-  return "attention_dense_" + type + (args.dim <= 64 ? "_64" : args.dim <= 128 ? "_128" : "_256");
+  return plain_kernel(args, type);
 }
 
 class AttentionDense : public Kernel {
  public:
   AttentionDense(const DenseAttentionArgs& args, DType dtype, int64_t batches, const MakeContext& context)
       : args_(args) {
-    const std::string type(dtype_name(dtype)), name = kernel_of(args, dtype, context);
+    const std::string type(dtype_name(dtype)), name = kernel_of(args, type, context);
     function_ = context.function(name);
+    loose_function_ = context.function(plain_kernel(args, type));
     const int64_t heads = batches * args.heads, block_rows = args.dim <= 128 ? kDenseRows : kWideDenseRows;
     grid_ = {static_cast<u32>(heads), blocks_for(args.queries, static_cast<u32>(block_rows))};
     // The keys are dealt out where there would be too few blocks to keep the device busy.
@@ -96,7 +101,7 @@ class AttentionDense : public Kernel {
       if (!is_16_byte_aligned(data)) args.loose = 1;
     args.y = output<void>(launch, 0);
     args.partials = static_cast<float*>(launch.scratch);
-    run(function_, grid_, args);
+    run(args.loose != 0 ? loose_function_ : function_, grid_, args);
     if (merge_ == nullptr) return;
     run(merge_, {static_cast<u32>(rows_)},
         AttentionMergeArgs{args.partials, args.y, nullptr, 1, args.dim, args.splits});
@@ -107,6 +112,7 @@ class AttentionDense : public Kernel {
 
   DenseAttentionArgs args_;
   const api::Function* function_ = nullptr;
+  const api::Function* loose_function_ = nullptr;  // of the same grid, for operands that are not aligned
   const api::Function* merge_ = nullptr;
   Dim grid_;
   int64_t rows_ = 0;

@@ -154,7 +154,9 @@ class NormalizeRows : public NormalizeBase {
     if (norm.spatial == 1 || norm.spatial % vector_elements == 0)
       row_kernel_ = row_kernel(norm.columns, norm.dtype, wave_, true);
     if (row_kernel_ == nullptr) return;
-    in_registers_ = context.function(name + row_kernel_->suffix);
+    const api::Function* const long_wave = context.function(name + kLongWave.suffix);
+    if (fits(kLongWave, api::block_threads(long_wave) / wave_ * context.compute_units())) row_kernel_ = &kLongWave;
+    in_registers_ = row_kernel_ == &kLongWave ? long_wave : context.function(name + row_kernel_->suffix);
     implementation += row_kernel_->suffix;
   }
 
@@ -169,6 +171,13 @@ class NormalizeRows : public NormalizeBase {
   }
 
  private:
+  // Sums of a wave need no barrier. There have to be rows for a block of waves on each multiprocessor.
+  static constexpr RowKernel kLongWave = {"_long_wave", int64_t{32} * 8, true};
+  bool fits(const RowKernel& wave, int64_t rows) const {
+    const auto row_bytes = static_cast<int64_t>(dtype_bytes(norm_.dtype, static_cast<size_t>(norm_.columns)));
+    return !row_kernel_->wave && row_bytes <= wave.vectors * kVectorBytes && norm_.rows >= rows;
+  }
+
   const api::Function* function_;
   const api::Function* in_registers_ = nullptr;  // for aligned rows of whole 16-byte vectors
   const RowKernel* row_kernel_ = nullptr;

@@ -112,6 +112,7 @@ inline i32 round_to_int(float x) { return static_cast<i32>(std::nearbyint(x)); }
 
 inline float exp(float x) { return std::exp(x); }
 inline float quick_reciprocal(float x) { return 1 / x; }
+inline float quick_max(float a, float b) { return std::fmax(a, b); }
 inline float quick_exp2(float x) { return std::exp2(x); }
 inline float log(float x) { return std::log(x); }
 inline float sqrt(float x) { return std::sqrt(x); }

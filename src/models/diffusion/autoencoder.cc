@@ -132,7 +132,7 @@ Tensor Autoencoder::decode(const Tensor& latent) const {
 Tensor Autoencoder::encode(const Tensor& picture) const {
   if (encoder_ == nullptr) throw std::logic_error("the encoder was not loaded");
   const Tensor moments = (*encoder_)(image_in(picture, dtype_));
-  return planes_of(quant_conv_ != nullptr ? (*quant_conv_)(moments) : moments);
+  return contiguous_planes_of(quant_conv_ != nullptr ? (*quant_conv_)(moments) : moments);
 }
 
 }  // namespace gabbro::diffusion

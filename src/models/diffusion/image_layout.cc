@@ -19,6 +19,10 @@ Tensor planes_of(const Tensor& image) {
   return has_channels_last(image) ? permute(cast(image, DType::f32), {0, 3, 1, 2}) : image;
 }
 
+Tensor contiguous_planes_of(const Tensor& image) {
+  return has_channels_last(image) ? cast(permute(image, {0, 3, 1, 2}), DType::f32) : image;
+}
+
 Tensor tokens_of(const Tensor& image) {
   const Shape& s = image.shape();
   if (has_channels_last(image)) return reshape(image, Shape{s[0], s[1] * s[2], s[3]});

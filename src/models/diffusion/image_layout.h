@@ -17,6 +17,8 @@ ImageSides sides_of(const Tensor& image);
 // f32 [B, C, H, W] to the layout of `dtype`, and back.
 Tensor image_in(const Tensor& planes, DType dtype);
 Tensor planes_of(const Tensor& image);
+// Contiguous planes, which the host reads as fast as the device copies them.
+Tensor contiguous_planes_of(const Tensor& image);
 
 // The pixels as rows, [B, H · W, C], and back to the layout and sides of `like`.
 Tensor tokens_of(const Tensor& image);

@@ -89,7 +89,7 @@ Tensor UNet::forward(const DenoiserInput& input) {
   for (const auto& stage : *down_blocks) x = (*stage)(x, conditioning, skips);
   x = (*mid_block)(x, conditioning);
   for (const auto& stage : *up_blocks) x = (*stage)(x, conditioning, skips);
-  return planes_of((*conv_out)(conv_norm_out->then_silu(x)));
+  return contiguous_planes_of((*conv_out)(conv_norm_out->then_silu(x)));
 }
 
 }  // namespace gabbro::diffusion

@@ -6,13 +6,20 @@
 namespace gabbro::pictures {
 
 Latent weighted_sum(std::initializer_list<WeightedLatent> terms) {
+  constexpr size_t kBlock = 512;  // sums stay in the first-level cache
   const size_t count = terms.begin()->latent.size();
-  std::vector<double> sums(count, 0.0);
-  for (const WeightedLatent& term : terms) {
-    if (term.factor == 0) continue;  // an infinite one of nothing
-    for (size_t i = 0; i < count; ++i) sums[i] += term.factor * term.latent[i];
+  Latent result(count);
+  for (size_t first = 0; first < count; first += kBlock) {
+    const size_t length = std::min(kBlock, count - first);
+    double sums[kBlock] = {};
+    for (const WeightedLatent& term : terms) {
+      if (term.factor == 0) continue;  // an infinite one of nothing
+      const float* const values = term.latent.data() + first;
+      for (size_t i = 0; i < length; ++i) sums[i] += term.factor * values[i];
+    }
+    for (size_t i = 0; i < length; ++i) result[first + i] = static_cast<float>(sums[i]);
   }
-  return {sums.begin(), sums.end()};
+  return result;
 }
 
 AncestralStep ancestral_step(double from, double to, double eta) {
