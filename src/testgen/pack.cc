@@ -134,14 +134,16 @@ Json exceptions_of(const ModelChoice& model) {
   return rows;
 }
 
-// The rows of data/known_faults.json that are about a check of the pack; conftest.py knows the device and the versions.
+// The rows of data/known_faults.json that are about a check of the pack, or about attention, which all checks have;
+// conftest.py knows the device and the versions.
 Json known_faults_of(const Pack& pack) {
   static const Json document = Json::parse(embedded_file("data/known_faults.json"));
   Json rows = Json::array();
   for (const Json& row : document.at("rows")) {
     const Json types = row.value("types", Json::array());
     if (!types.empty() && std::ranges::find(types, Json(pack.type)) == types.end()) continue;
-    if (std::ranges::any_of(row.at("checks"), [&](const Json& check) { return contains(pack.checks, check); }))
+    if (row.contains("attention") ||
+        std::ranges::any_of(row.at("checks"), [&](const Json& check) { return contains(pack.checks, check); }))
       rows.push_back(row);
   }
   return rows;

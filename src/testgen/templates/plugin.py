@@ -175,7 +175,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_report_collectionfinish(items: list[pytest.Item]) -> list[str]:
     """The versions that each pack is for, and those that run."""
     first = {item.path.parent: item.path for item in items}
-    return [own("versions").versions_line() for path in first.values() if enter(path)]
+    return [line for path in first.values() if enter(path) for line in own("versions").lines()]
 
 
 @pytest.fixture(autouse=True)
@@ -200,7 +200,7 @@ def skip_what_the_cpu_refuses(request: pytest.FixtureRequest, fail_once_without_
     callspec = getattr(request.node, "callspec", None)
     given = callspec.params if callspec else {}
     if given.get("dtype", torch.float32) != torch.float32 and enter(request.path):
-        reason = own("support").refusal(given["dtype"], given.get("size", "tiny"))
+        reason = own("support").refusal(given["dtype"], given.get("size", own("case").SIZES[0]))
         if reason:
             pytest.skip(reason)
 

@@ -9,6 +9,7 @@ import torch
 import transformers
 
 import case
+import support
 
 
 def version_of(text: str) -> tuple[int, ...]:
@@ -28,6 +29,11 @@ def versions_line() -> str:
         newer = ", newer: a failure can be a change of its code" if version_of(here) > version_of(high) else ""
         words.append(f"{name} {here} (for {low} to {high}{newer})")
     return f"{case.MODEL_TYPE}: {', '.join(words)}"
+
+
+def lines() -> list[str]:
+    """What stands above the tests: versions_line(), and why they take another attention than the library's choice."""
+    return [versions_line(), *(f"{case.MODEL_TYPE}: {line}" for line in support.avoided_attention())]
 
 
 def require() -> None:
