@@ -17,6 +17,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from attention import Recomputed
+
 Compute = Callable[[Any], torch.Tensor]
 CHOOSERS = (torch.topk, torch.Tensor.topk)
 ORDER = 4.0  # how much larger the tolerance of scores may be in a form that sums in another order
@@ -112,7 +114,8 @@ class Again:
         return self.oracle is None or is_exact(self.compute(self.oracle))
 
     def with_the_subjects_attention(self, is_exact: Callable[[torch.Tensor], bool]) -> list[torch.Tensor]:
-        """The CPU's value with the implementation of attention that the device's model has, as a list.
+        """The CPU's values with the implementation of attention that the device's model has: the CPU's kernel, and for
+        SDPA one that computes probabilities again for gradients, as kernels of cards do.
 
         Nothing where both are the same, and where it is not the same function in f64.
         """
@@ -120,7 +123,11 @@ class Again:
             return []
         if not is_exact(self.compute(with_attention(self.oracle, self.subject))):
             return []
-        return [self.compute(with_attention(self.reference, self.subject))]
+        twin = with_attention(self.reference, self.subject)
+        values = [self.compute(twin)]
+        with Recomputed() as attention:
+            again = self.compute(twin)
+        return [*values, again] if attention.used else values
 
     def with_the_oracles_choices(self, factor: float, floor: float) -> tuple[torch.Tensor, torch.Tensor] | None:
         """(the device's value, the CPU's); None where the model chooses nothing. factor, floor: of support.measure()."""

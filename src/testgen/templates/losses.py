@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 import forms
 import helpers
 import support
+from attention import Recomputed
 
 IGNORED = -100
 STEPS, RATE, EPSILON, DECAY = 3, 1e-3, 1.0, 0.1  # of AdamW
@@ -232,6 +234,16 @@ def skip_where_refused(error: RuntimeError, refused: str, device: str) -> None:
         pytest.skip(f"{refused}; mixed precision on {device} does not take it either: {words}")
 
 
+def other_kernels(inputs: dict[str, Any], dtype: torch.dtype, size: str) -> list[dict[str, torch.Tensor]]:
+    """The CPU's gradients in mixed precision with eager attention, and with SDPA that computes probabilities again: all of
+    these are right, and where terms cancel, as in the gradient of a bias of keys, one alone may be near by chance."""
+    eager = support.make_subject("cpu", torch.float32, size=size, attention=support.attention_of_oracle())
+    found = [scaled_gradients(eager, inputs, dtype, "cpu")]
+    with Recomputed():
+        found.append(scaled_gradients(support.make_subject("cpu", torch.float32, size=size), inputs, dtype, "cpu"))
+    return found
+
+
 def check_mixed(dtype: torch.dtype, device: str, size: str, make_inputs: Callable[..., dict[str, Any]]) -> None:
     """Asserts that gradients in mixed precision are finite, and as near to f64 as the CPU's own."""
     oracle = support.make_oracle(size=size)
@@ -247,11 +259,17 @@ def check_mixed(dtype: torch.dtype, device: str, size: str, make_inputs: Callabl
         skip_where_refused(error, support.refusal(dtype, size), device)
         raise
     largest = max((float(x.norm()) for x in exact.values()), default=0.0) / 64
+    others: list[dict[str, torch.Tensor]] = []
     for name in exact.keys() & close.keys():
         value = exact[name] / 64
         if not bool(close[name].isfinite().all()):
             continue  # the CPU overflows too
         assert name in got and bool(got[name].isfinite().all()), f"gradient of {name} is not finite on {device}"
         off, own = float((got[name] - value).norm()), float((close[name] - value).norm())
-        allowed = support.FACTOR[dtype] * own + 2 * support.UNIT[dtype] * max(float(value.norm()), 1e-2 * largest)
+        rounding = 2 * support.UNIT[dtype] * max(float(value.norm()), 1e-2 * largest)
+        if off > support.FACTOR[dtype] * own + rounding:
+            others = others or other_kernels(inputs, dtype, size)
+            errors = [float((other[name] - value).norm()) for other in others if name in other]
+            own = max([own, *(error for error in errors if math.isfinite(error))])
+        allowed = support.FACTOR[dtype] * own + rounding
         assert off <= allowed, f"gradient of {name} in mixed precision is off by {off:.3g}, allowed {allowed:.3g}"

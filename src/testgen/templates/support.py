@@ -76,10 +76,14 @@ def number_or_object(value: dict[str, Any]) -> Any:
     return float(value["__float__"]) if value.keys() == {"__float__"} else value
 
 
+def file_of(size: str) -> pathlib.Path:
+    """The configuration of a size: the model's own for "full"."""
+    return FOLDER / ("model.json" if size == "full" else f"{size}.json")
+
+
 def load_config(size: str = "tiny") -> Any:
     """The configuration tiny.json, true.json or model.json of this folder."""
-    path = FOLDER / ("model.json" if size == "full" else f"{size}.json")
-    values = json.loads(path.read_text(), object_hook=number_or_object)
+    values = json.loads(file_of(size).read_text(), object_hook=number_or_object)
     return transformers.CONFIG_MAPPING[values["model_type"]].from_dict(values)
 
 
