@@ -46,3 +46,44 @@ def test_another_function_is_no_measure() -> None:
 
 def test_equal_attention_is_not_measured_again() -> None:
     assert measures("eager") == []
+
+
+class Router(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
+    """Takes the larger of two scores of each row: 1, and 1 + `gap` with an error of rounding in f32."""
+
+    def __init__(self, dtype: Any, gap: float = 1e-4, rounding: float = 0.0) -> None:
+        super().__init__()
+        self.dtype, self.gap, self.rounding = dtype, gap, rounding
+
+    def forward(self, x: Any) -> Any:
+        scores = torch.stack([torch.ones_like(x), torch.ones_like(x) + self.gap - self.rounding], -1).to(self.dtype)
+        chosen = torch.topk(scores, 1).indices[..., 0]
+        return x.to(self.dtype) + chosen
+
+
+def routed(gap: float) -> Any:
+    """Values of the device and of the CPU where both choose as the oracle, in steps, against one pass."""
+    x = torch.zeros(4, dtype=torch.float64)
+    models = [Router(torch.float64, gap), Router(torch.float32, gap, 2e-4), Router(torch.float32, gap, 2e-4)]
+
+    def plain(model: Any) -> Any:
+        return model(x)
+
+    def steps(model: Any) -> Any:
+        return torch.cat([model(x[:3]), model(x[3:])])
+
+    def once_more(model: Any) -> Any:  # as forms.hold() has it
+        return plain(model) if model is models[1] else steps(model)
+
+    again = choices.Again(once_more, models[1], models[0], models[2], forms=(plain, steps))
+    return again.with_the_oracles_choices(3.0, 0.0)
+
+
+def test_choices_are_followed_in_a_form_with_other_calls() -> None:
+    got, close = routed(gap=1e-4)
+    assert got.tolist() == close.tolist() == [1.0] * 4
+
+
+def test_choices_between_scores_that_differ_stay() -> None:
+    got, _ = routed(gap=-1e-1)
+    assert got.tolist() == [0.0] * 4

@@ -14,11 +14,11 @@ namespace gabbro::testgen {
 namespace {
 
 // The code that all packs share, in kSharedFolder.
-constexpr const char* kSharedFiles[] = {"caches.py", "calls.py",      "cards.py",       "choices.py",   "endpoints.py",
-                                        "forms.py",  "generation.py", "helpers.py",     "known.py",     "layers.py",
-                                        "locate.py", "losses.py",     "operations.py",  "parity.py",    "plugin.py",
-                                        "probe.py",  "properties.py", "recorded.py",    "reproduce.py", "saving.py",
-                                        "sizes.py",  "support.py",    "pyproject.toml", "training.py",  "versions.py"};
+constexpr const char* kSharedFiles[] = {
+    "attention.py",  "caches.py",  "calls.py",       "cards.py",      "choices.py",  "endpoints.py", "forms.py",
+    "generation.py", "helpers.py", "known.py",       "layers.py",     "locate.py",   "losses.py",    "operations.py",
+    "parity.py",     "plugin.py",  "probe.py",       "properties.py", "recorded.py", "reproduce.py", "saving.py",
+    "sizes.py",      "support.py", "pyproject.toml", "training.py",   "versions.py"};
 constexpr const char* kTestFiles[] = {"test_detect.py", "test_probe.py",    "test_layers.py",   "test_properties.py",
                                       "test_forms.py",  "test_generate.py", "test_training.py", "test_memory.py",
                                       "test_speed.py",  "test_devices.py",  "test_parity.py"};
@@ -134,14 +134,16 @@ Json exceptions_of(const ModelChoice& model) {
   return rows;
 }
 
-// The rows of data/known_faults.json that are about a check of the pack; conftest.py knows the device and the versions.
+// The rows of data/known_faults.json that are about a check of the pack, or about attention, which all checks have;
+// conftest.py knows the device and the versions.
 Json known_faults_of(const Pack& pack) {
   static const Json document = Json::parse(embedded_file("data/known_faults.json"));
   Json rows = Json::array();
   for (const Json& row : document.at("rows")) {
     const Json types = row.value("types", Json::array());
     if (!types.empty() && std::ranges::find(types, Json(pack.type)) == types.end()) continue;
-    if (std::ranges::any_of(row.at("checks"), [&](const Json& check) { return contains(pack.checks, check); }))
+    if (row.contains("attention") ||
+        std::ranges::any_of(row.at("checks"), [&](const Json& check) { return contains(pack.checks, check); }))
       rows.push_back(row);
   }
   return rows;

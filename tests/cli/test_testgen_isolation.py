@@ -177,6 +177,42 @@ class Packs(TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("4 passed", done.stdout)
 
+    def collected(self, pack, *words):
+        """(exit code, ids of the tests, what was said) of pytest --collect-only, as if the machine had a card."""
+        (pack / "gabbro_testgen" / "machine.py").write_text(
+            'def detect():\n    card = {"index": 0, "link": "none", "gfx": ""}\n'
+            '    return {"verdict": "cuda", "reason": "", "cards": [card]}\n')
+        done = subprocess.run([PYTHON, "-m", "pytest", "-q", "--collect-only", *words], cwd=pack, capture_output=True,
+                              text=True, check=False, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+        return done.returncode, re.findall(r"\[(.*)\]$", done.stdout, re.MULTILINE), done.stdout + done.stderr
+
+    def test_sizes_of_cards_are_not_tested_on_the_cpu_next_to_one(self):
+        pack = self.pack("vit", checks="end_to_end")
+        cases = [f"{device}-f32-{size}-{regime}" for device, size in
+                 (("cpu", "tiny"), ("cuda:0", "tiny"), ("cuda:0", "heads")) for regime in ("lively", "faint")]
+        self.assertEqual(self.collected(pack, "--device", "all")[:2], (0, cases))
+        self.assertEqual(self.collected(pack, "--device", "cpu")[:2], (0, cases[:2]))
+        on_cpu = [case.replace("tiny", "heads") for case in cases[:2]]
+        self.assertEqual(self.collected(pack, "--device", "cpu", "--size", "heads")[:2], (0, on_cpu))
+
+    def test_a_size_that_the_pack_lacks_is_one_line(self):
+        pack = self.pack("vit", checks="end_to_end")
+        code, _, said = self.collected(pack, "--device", "cpu", "--size", "tiny,hedas")
+        self.assertEqual(code, 4, said)
+        self.assertIn("ERROR: vit: --size hedas: this pack has tiny, heads, full; gabbro testgen --size writes", said)
+        self.assertNotIn("Traceback", said)
+
+    def test_a_pack_without_the_tiny_size_has_no_recorded_values(self):
+        self.succeeds("testgen", "vit", "-o", self.folder / "pack", "--checks", "recorded,layers,probe",
+                      "--dtypes", "bf16", "--size", "heads")
+        code, rows = self.results(self.folder / "pack")
+        self.assertEqual(code, 0, rows)
+        words = {row["test"]: (row["status"], row["reason"]) for row in rows}
+        self.assertEqual(words["test_recorded[lively]"][0], "skipped")
+        self.assertIn("size tiny, which this pack does not have", words["test_recorded[lively]"][1])
+        self.assertEqual(words["test_layers[cpu-bf16-heads-lively]"][0], "passed")
+        self.assertEqual(words["test_probe[cpu-bf16-attention]"][0], "passed")
+
     def test_ceilings_of_parts_are_for_models_without_a_row(self):
         config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 256, "vocab_size": 1000,
                   "num_hidden_layers": 5, "num_attention_heads": 8, "num_key_value_heads": 2, "intermediate_size": 500}

@@ -37,6 +37,8 @@ KINDS = {"causal-lm": 6, "masked-lm": 3, "image-classification": 2, "seq2seq-lm"
          "zero-shot-image-classification": 1, "ctc": 1, "audio-classification": 1, "speech-seq2seq": 1,
          "semantic-segmentation": 1, "depth-estimation": 1}
 LENGTHS = "1,31"
+MIXED = 180  # the first types, of all kinds; among these and among the rest those with few tests come first
+SECONDS = {"causal-lm": 70, "seq2seq-lm": 65, "multimodal-lm": 75, "speech-seq2seq": 50, "masked-lm": 38}  # else 33
 HEAD = """#!/bin/bash
 # PYTHON names the interpreter that has torch and transformers; OWN=1 takes its transformers, not the one carried here.
 cd "$(dirname "$0")" || exit 2
@@ -106,22 +108,25 @@ def chosen_types(program, early):
     with tempfile.TemporaryDirectory() as folder:
         words = [program, "testgen", "--all", "--checks", "layers", "-o", folder, "--json"]
         rows = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)["types"]
-    by_kind = {}
+    by_kind, seconds = {}, {}
     for row in rows:
         by_kind.setdefault(row["task"], []).append(row["type"])
+        seconds[row["type"]] = SECONDS.get(row["task"], 33)
     for kind in KINDS:  # from the well-known to the rest
         by_kind.setdefault(kind, []).sort(key=lambda name: (name not in FAULTS + COMPILE + TRUE, name))
     first = [*FAULTS, *COMPILE, *early]
     rounds = range(max(map(len, by_kind.values())))
     rest = [name for i in rounds for kind, n in KINDS.items() for name in by_kind[kind][i * n : (i + 1) * n]]
     known = set(rest)
-    return list(dict.fromkeys(name for name in [*first, *rest] if name in known))
+    ordered = list(dict.fromkeys(name for name in [*first, *rest] if name in known))
+    return [name for part in (ordered[:MIXED], ordered[MIXED:]) for name in sorted(part, key=seconds.get)]
 
 
 def generate(program, types, folder, size):
     names = folder.parent / "types.txt"
     names.write_text("\n".join(types) + "\n")
-    words = [program, "testgen", "--from", names, "-o", folder, "--size", size, "--lengths", LENGTHS, "--json"]
+    words = [program, "testgen", "--from", names, "-o", folder, "--lengths", LENGTHS, "--json"]
+    words += ["--size", size] if size else []  # by default also heads of the real size, for a card
     made = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     names.unlink()
     return [row["type"] for row in made["types"]]
@@ -165,7 +170,7 @@ def main():
         copy(folder)
         early = pathlib.Path(options.first).read_text().split() if options.first else []
         types = chosen_types(options.program, early)[: options.limit]
-        types = generate(options.program, types, folder / "packs", "tiny")
+        types = generate(options.program, types, folder / "packs", "")
         generate(options.program, TRUE, folder / "true", "true")
         plan = {"types": types, "probe": types[:1], "faults": FAULTS, "true": TRUE, "compile": COMPILE, "quiet": QUIET,
                 "searches": SEARCHES}

@@ -90,9 +90,10 @@ def run(pack, plant, out, k, plugins, options):
     if process == 0:
         try:
             plant()
-            if options.facts:  # torch is asked for its devices once in the run
+            facts = options.facts
+            if facts:  # torch is asked for its devices once in the run
                 runner.enter(pack)
-                __import__("machine").detect = lambda: options.facts
+                __import__("machine").detect = lambda: facts
             options = argparse.Namespace(device=options.device, limit=120.0, k=k, plugins=plugins)
             with contextlib.suppress(SystemExit):
                 runner.run_pack(pack, options, str(out))
@@ -102,10 +103,15 @@ def run(pack, plant, out, k, plugins, options):
 
 
 def verdict(out):
-    """(tests that failed, all tests)"""
+    """(tests that failed, all tests, why the pack did not run: empty where it did).
+
+    A pack whose tests cannot be collected has found nothing: only a test says that numbers are wrong.
+    """
     nothing = [{"status": "crashed", "test": "pytest", "reason": "no results"}]
     rows = json.loads(out.read_text()) if out.exists() else nothing
-    return [row for row in rows if row["status"] in FAILED], rows
+    failed = [row for row in rows if row["status"] in FAILED]
+    broken = [row for row in failed if not row["test"].startswith("test_") or row["test"].endswith(".py")]
+    return [row for row in failed if row not in broken], rows, broken[0]["reason"] if broken else ""
 
 
 def jobs_of(options):
@@ -142,14 +148,14 @@ def run_all(options, folder):
             running[process] = (fault, kind, aim, out, time.monotonic())
         process, _ = os.wait()
         fault, kind, aim, out, started = running.pop(process)
-        red, rows = verdict(out)
-        if aim and not red:
+        red, rows, broken = verdict(out)
+        if aim and not red and not broken:
             waiting.insert(0, (fault, kind, ""))
             continue
         message = message_of(red, fault.block)
         yield {"fault": fault.name, "pack": kind, "red": [row["test"] for row in red], "tests": len(rows),
                "block": fault.block, "message": message["reason"], "test": message["test"], "aimed": bool(aim),
-               "report": fault.report, "of_device": fault.of_device,
+               "report": fault.report, "of_device": fault.of_device, "broken": broken,
                "named": not fault.block or fault.block in message["reason"],
                "seconds": round(time.monotonic() - started, 1)}
 
@@ -160,7 +166,8 @@ def summarize(rows, on_card):
     plain = [row for row in rows if row["fault"] == "none"]
     names = {"not found": [f"{row['fault']} ({row['pack']})" for row in faults if not row["red"]],
              "found, another block named": [row["fault"] for row in faults if row["red"] and not row["named"]],
-             "red without a fault": [row["pack"] for row in plain if row["red"]],
+             "did not run": [f"{row['fault']} ({row['pack']}): {row['broken']}" for row in rows if row.get("broken")],
+             "red without a fault": [row["pack"] for row in plain if row["red"] or row.get("broken")],
              "too slow": [f"{row['pack']} {row['seconds']} s" for row in plain if row["seconds"] > SLOWEST]}
     print(f"{len(faults) - len(names['not found'])} of {len(faults)} found")
     for title, those in names.items():
@@ -170,8 +177,8 @@ def summarize(rows, on_card):
     missed = sum(not row["red"] for row in of_device)
     print(f"{len(of_device) - missed} of {len(of_device)} faults of the device found")
     if on_card:
-        return int(missed > (1 - SHARE) * len(of_device) or bool(names["red without a fault"]))
-    return int(bool(names["not found"] or names["red without a fault"]))
+        return int(missed > (1 - SHARE) * len(of_device) or bool(names["red without a fault"] or names["did not run"]))
+    return int(bool(names["not found"] or names["red without a fault"] or names["did not run"]))
 
 
 def table_of(rows):

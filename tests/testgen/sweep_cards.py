@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Runs many packs on one device against the oracle, with parallel workers, then plants faults in some of them.
 
-    sweep_cards.py FOLDER [--device cuda:0] [--out DIR] [--work DIR] [--jobs N] [--seconds S] [--types N]
+    sweep_cards.py FOLDER [--device cuda:0] [--out DIR] [--work DIR] [--jobs N] [--seconds S] [--first N] [--types N]
+                   [--parts types,faults,searches,quiet]
 
 FOLDER has what make_card_archive.py writes: packs/, true/ (real widths), plan.json. A test that fails on the device
 runs again on the CPU, one of those that fail alike first: where it fails there too the device is not at fault, else
 it is an alarm. Phases that do not fit into the seconds are cut, and what did not run is listed; failures whose turn on
 the CPU did not come have it before the others are planted. results.jsonl has a line for each test, summary.json and
 summary.md what was found; all three are kept up to date, so that a killed run leaves its results.
-Exit code 1 where there is an alarm, or where fewer than 98 % of the faults were found.
+--first and --types choose types of plan.json, so that several runs cover different ones; --parts what is done with
+them. Checks that do not depend on the model run once, with the first type of the plan.
+Exit code 1 where there is an alarm, or where fewer than 98 % of the faults that were planted were found.
 """
 import argparse
 import contextlib
@@ -24,9 +27,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "python" / "gabbro" / "testgen")]
 import sweep_report  # noqa: E402
 
-# Speed needs a quiet machine, and the probe is the same in all packs: both have separate phases.
-USUAL = "not probe and not compile and not speed and not detect"
+# Speed needs a quiet machine; the probe and the table of head sizes are the same in all packs: they have other phases.
+USUAL = "not probe and not head_sizes and not compile and not speed and not detect"
+PARTS = ("types", "faults", "searches", "quiet")
 STARTED = time.monotonic()
+RUNNING = {}  # the jobs that run now, by process
 
 
 class Job:
@@ -85,9 +90,9 @@ def kill(job):
             os.kill(process, signal.SIGKILL)
 
 
-def run_jobs(jobs, count, until, folder):
+def run_jobs(jobs, count, until, folder, grace=20.0):
     """Yields the rows of each job when it has ended, and a row for each that could not start before `until`."""
-    waiting, running = list(reversed(jobs)), {}
+    waiting, running = list(reversed(jobs)), RUNNING
     while waiting or running:
         while waiting and len(running) < count and time.monotonic() < until:
             job = waiting.pop()
@@ -97,8 +102,8 @@ def run_jobs(jobs, count, until, folder):
             yield from ([{"phase": "not run", "job": job.name}] for job in reversed(waiting))
             waiting = []
         for job in list(running.values()):
-            # A job that started before the end has 20 s more.
-            if time.monotonic() > min(job.started + job.limit, until + 20):
+            # A job that started before the end has the grace.
+            if time.monotonic() > min(job.started + job.limit, until + grace):
                 kill(job)
                 job.killed = f"did not end in {time.monotonic() - job.started:.0f} s"
         if not running:  # all were late
@@ -122,7 +127,7 @@ def enter(pack, facts):
 
 
 def pytest_rows(pack, facts, device, words, emit, limit=60, **extra):
-    """Runs pytest in a fork and emits a row for each test; returns the rows that failed."""
+    """Runs pytest in a fork, which emits a row for each test as it ends; returns the rows that failed."""
     import runner
 
     class Emitter(runner.Collector):
@@ -130,8 +135,9 @@ def pytest_rows(pack, facts, device, words, emit, limit=60, **extra):
             before = len(self.results)
             super().pytest_runtest_logreport(report)
             for row in self.results[before:]:
-                file = report.nodeid.split("::")[0]
-                rows.write(json.dumps({**row, "file": file, **extra}, default=str) + "\n")
+                row = {**row, "file": report.nodeid.split("::")[0], **extra}
+                emit(row)
+                rows.write(json.dumps(row, default=str) + "\n")
 
     path = pathlib.Path(f"/tmp/sweep_{os.getpid()}.jsonl")
     process = os.fork()
@@ -152,8 +158,7 @@ def pytest_rows(pack, facts, device, words, emit, limit=60, **extra):
     if not found and os.waitstatus_to_exitcode(status) != 5:
         found = [{"type": pack.name, "test": "pytest", "check": "pytest", "dtype": "", "status": "crashed", "file": "",
                   "reason": f"pytest ended with status {status}, and no test ran", **extra}]
-    for row in found:
-        emit(row)
+        emit(found[0])
     return [row for row in found if row["status"] in ("failed", "crashed", "timeout")]
 
 
@@ -255,18 +260,23 @@ class Sweep:
         self.parts.mkdir(parents=True, exist_ok=True)
         self.plan = json.loads((self.folder / "plan.json").read_text())
         self.file = open(self.out / "results.jsonl", "w", buffering=1)  # noqa: SIM115
-        self.written = 0.0
+        self.written, self.parts_asked = 0.0, options.parts.split(",")
 
     def share(self, part):
         """The moment when `part` of the seconds is over."""
         return STARTED + part * self.options.seconds
 
+    def keep(self, rows):
+        self.rows += rows
+        for row in rows:
+            self.file.write(json.dumps(row, default=str) + "\n")
+
     def run(self, title, jobs, until, count=None):
-        began = time.monotonic()
-        for rows in run_jobs(jobs, count or self.options.jobs, until, self.parts):
-            self.rows += rows
-            for row in rows:
-                self.file.write(json.dumps(row, default=str) + "\n")
+        began, grace = time.monotonic(), min(20.0, 0.03 * self.options.seconds)
+        for rows in run_jobs(jobs, count or self.options.jobs, until, self.parts, grace):
+            self.keep(rows)
+            for line in sweep_report.lines_of(rows):
+                print(f"{time.monotonic() - STARTED:.0f} s: {line}", flush=True)
             if time.monotonic() > self.written + 10:
                 self.write()
         self.write()
@@ -275,10 +285,12 @@ class Sweep:
 
     def write(self):
         self.written = time.monotonic()
-        return sweep_report.write(self.rows, self.facts, self.out, self.written - STARTED)
+        return sweep_report.write(self.rows, self.facts, self.out, self.written - STARTED, "faults" in self.parts_asked)
 
     def cut_off(self):
         """What was found until now is written; no process is left."""
+        for job in list(RUNNING.values()):
+            self.keep(job.rows("cut off with the whole run"))
         self.write()
         for process in descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
@@ -301,20 +313,41 @@ class Sweep:
         return [Job(f"control-{name}", late_control(packs / name, self.facts, device, failed))
                 for name, failed in of_type.items()]
 
+    def chosen(self):
+        """The types of this run."""
+        named = self.plan["types"][self.options.first :][: self.options.types]
+        return [name for name in named if (self.folder / "packs" / name).is_dir()]
+
     def phases(self):
+        plan, some = self.plan, self.chosen()
+        probes = [self.job(name, "packs", "probe or head_sizes", "probe") for name in plan["probe"] if name in some]
+        of_faults = [name for name in plan["faults"] if name in some] if "faults" in self.parts_asked else []
+        faults = [self.planting("fault", name, ["f32"]) for name in of_faults]
+        types = [self.job(name, "packs", USUAL, "sweep", 240.0) for name in some if "types" in self.parts_asked]
+        more = len(self.parts_asked) > 1
+        self.run("types, faults in f32", [*probes, *types[:12], *faults, *types[12:]], self.share(0.7 if more else 0.9))
+        self.run("on the CPU", self.late_controls(), self.share(0.75 if more else 0.95))
+        mixed = self.mixed(some, of_faults)
+        if mixed:
+            self.run("searches, f16 and bf16, compile, real widths", mixed, self.share(0.93))
+        if self.options.device != "cpu" and "quiet" in self.parts_asked:
+            quiet = [self.job(name, "packs", "speed or memory", "quiet") for name in plan["quiet"] if name in some]
+            self.run("speed and memory", quiet, self.share(0.96), count=1)
+            self.run("on the CPU", self.late_controls(), self.share(0.98))
+        return self.write()
+
+    def planting(self, title, name, dtypes):
+        pack = self.folder / "packs" / name
+        return Job(f"{title}-{name}", plant_faults(pack, self.facts, self.options.device, dtypes))
+
+    def mixed(self, some, of_faults):
+        """Jobs of several kinds in turn, so that a cut leaves some of each."""
         device, plan, there = self.options.device, self.plan, self.folder / "packs"
-        names = [name for name in plan["types"] if (there / name).is_dir()][: self.options.types]
-        some = set(names)
-        probes = [self.job(name, "packs", "probe", "probe") for name in plan["probe"] if name in some]
-        of_faults = [name for name in plan["faults"] if name in some]
-        faults = [Job(f"fault-{name}", plant_faults(there / name, self.facts, device, ["f32"])) for name in of_faults]
-        types = [self.job(name, "packs", USUAL, "sweep") for name in names]
-        self.run("types, faults in f32", [*probes, *types[:12], *faults, *types[12:]], self.share(0.7))
-        self.run("on the CPU", self.late_controls(), self.share(0.75))
+        narrow = [self.planting("half", name, ["bf16", "f16"]) for name in of_faults]
+        if "searches" not in self.parts_asked:
+            return narrow
         true = [self.job(name, "true", "layers or end_to_end or attention", "true") for name in plan["true"]
                 if (self.folder / "true" / name).is_dir() and self.options.types > 100]
-        narrow = [Job(f"half-{name}", plant_faults(there / name, self.facts, device, ["bf16", "f16"]))
-                  for name in of_faults]
         planted = [Job(f"search-{name}-{fault}", plant_and_search(there / name, self.facts, device, fault,
                                                                   self.work / "planted"), 70.0)
                    for name, faults_of_type in plan["searches"].items() if name in some for fault in faults_of_type]
@@ -323,15 +356,8 @@ class Sweep:
         searches = [Job(f"bisect-{row['type']}-{row['dtype']}",
                         bisect(there / row["type"], self.facts, row["test"], self.work / "bisect"), 70.0)
                     for row in list(wrong)[:12] if (there / row["type"]).is_dir()]
-        # One of each kind in turn, so that a cut leaves some of each.
         in_turn = itertools.zip_longest(searches, planted, narrow, compiled, true)
-        mixed = [job for jobs in in_turn for job in jobs if job]
-        self.run("searches, f16 and bf16, compile, real widths", mixed, self.share(0.93))
-        if device != "cpu":
-            quiet = [self.job(name, "packs", "speed or memory", "quiet") for name in plan["quiet"] if name in some]
-            self.run("speed and memory", quiet, self.share(0.96), count=1)
-            self.run("on the CPU", self.late_controls(), self.share(0.98))
-        return self.write()
+        return [job for jobs in in_turn for job in jobs if job]
 
 
 def main():
@@ -342,8 +368,12 @@ def main():
     parser.add_argument("--work", default="work", help="folder for reproducers and for the parts of the results")
     parser.add_argument("--jobs", type=int, default=max(1, len(os.sched_getaffinity(0)) - 1))
     parser.add_argument("--seconds", type=float, default=480.0)
-    parser.add_argument("--types", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first type, from 0")
+    parser.add_argument("--types", type=int, default=1000, help="the number of types")
+    parser.add_argument("--parts", default=",".join(PARTS))
     options = parser.parse_args()
+    if not set(options.parts.split(",")) <= set(PARTS):
+        parser.error(f"--parts: {options.parts}: only {', '.join(PARTS)}")
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", HF_HUB_DISABLE_PROGRESS_BARS="1",
                       OMP_NUM_THREADS="1", PYTORCH_NVML_BASED_CUDA_CHECK="1", PYTHONDONTWRITEBYTECODE="1")
     import runner

@@ -32,6 +32,7 @@ SKIPPED = {
     "set",
 }
 SKIPPED |= {"finfo", "is_floating_point", "item", "size", "dim", "stride", "element_size", "numel", "is_contiguous"}
+SKIPPED |= {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}  # what memory happens to hold
 HUGE = 1e30  # numbers that stand for infinity depend on the data type
 
 

@@ -17,7 +17,11 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from attention import Recomputed
+
+Compute = Callable[[Any], torch.Tensor]
 CHOOSERS = (torch.topk, torch.Tensor.topk)
+ORDER = 4.0  # how much larger the tolerance of scores may be in a form that sums in another order
 
 
 @dataclasses.dataclass
@@ -94,11 +98,12 @@ class Again:
     Where the CPU's relative error is above `comparable` with sums in some order, relative errors say nothing.
     """
 
-    compute: Callable[[Any], torch.Tensor]
+    compute: Compute
     reference: Any
     oracle: Any = None
     subject: Any = None
     comparable: float = math.inf
+    forms: tuple[Compute, Compute] | None = None  # the plain call, which measures the CPU, and the form of the device
 
     def close(self) -> torch.Tensor:
         """The CPU's."""
@@ -109,7 +114,8 @@ class Again:
         return self.oracle is None or is_exact(self.compute(self.oracle))
 
     def with_the_subjects_attention(self, is_exact: Callable[[torch.Tensor], bool]) -> list[torch.Tensor]:
-        """The CPU's value with the implementation of attention that the device's model has, as a list.
+        """The CPU's values with the implementation of attention that the device's model has: the CPU's kernel, and for
+        SDPA one that computes probabilities again for gradients, as kernels of cards do.
 
         Nothing where both are the same, and where it is not the same function in f64.
         """
@@ -117,20 +123,31 @@ class Again:
             return []
         if not is_exact(self.compute(with_attention(self.oracle, self.subject))):
             return []
-        return [self.compute(with_attention(self.reference, self.subject))]
+        twin = with_attention(self.reference, self.subject)
+        values = [self.compute(twin)]
+        with Recomputed() as attention:
+            again = self.compute(twin)
+        return [*values, again] if attention.used else values
 
     def with_the_oracles_choices(self, factor: float, floor: float) -> tuple[torch.Tensor, torch.Tensor] | None:
         """(the device's value, the CPU's); None where the model chooses nothing. factor, floor: of support.measure()."""
-        exact = Choices()
         if self.oracle is None or self.subject is None:
             return None
-        with exact:
-            self.compute(self.oracle)
-        if not exact.made:
+        plain, form = self.forms or (self.compute, self.compute)
+        value, exact, allowed = self.following(plain, factor, floor)
+        if not exact:
             return None
+        if form is not plain:  # its calls have other rows, and are more or fewer
+            most = ORDER * max(allowed, default=0.0)
+            _, exact, allowed = self.following(form, factor, floor)
+            allowed = [min(each, most) for each in allowed]
+        with Choices(exact[: len(allowed)], allowed):
+            return form(self.subject), value
+
+    def following(self, run: Compute, factor: float, floor: float) -> tuple[torch.Tensor, list[Choice], list[float]]:
+        """The CPU's value with the oracle's choices, these choices, and the tolerance of the scores of each."""
+        with Choices() as exact:
+            run(self.oracle)
         with Choices(exact.made) as close:
-            value = self.compute(self.reference)
-        pairs = zip(close.made, exact.made, strict=False)
-        allowed = [tolerance(c, e, factor, floor) for c, e in pairs]
-        with Choices(exact.made[: len(allowed)], allowed):
-            return self.compute(self.subject), value
+            value = run(self.reference)
+        return value, exact.made, [tolerance(c, e, factor, floor) for c, e in zip(close.made, exact.made, strict=False)]

@@ -96,7 +96,7 @@ def hold(
     def say() -> str:
         return "\n".join(filter(None, [explain(models, of_blocks or plain, form, parts), more() if more else ""]))
 
-    again = Again(once_more, models.reference, models.oracle, models.subject)
+    again = Again(once_more, models.reference, models.oracle, models.subject, forms=(plain, form))
     support.compare(title, got, close, exact, models.dtype, depth, again, say)
 
 

@@ -43,6 +43,13 @@ def covers(row: Row, test: str) -> bool:
     return fits and (not dtypes or not dtypes.isdisjoint(row.get("dtypes", dtypes)))
 
 
+def avoided(rows: list[Row], facts: dict[str, Any]) -> list[str]:
+    """A line for each known fault of the attention that the library picks by itself: the tests take eager attention, so
+    that one cause is one failure, in test_attention, which takes each implementation by its name."""
+    mine = [row for row in rows if "attention" in row and here(row, facts)]
+    return [f"eager attention in place of {row['attention']}: {row['reason']} ({row['link']})" for row in mine]
+
+
 def matching(rows: list[Row], test: str, facts: dict[str, Any]) -> list[str]:
     """A line for each known fault that can be behind the failure of a test."""
     mine = [row for row in rows if here(row, facts) and covers(row, test)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,20 +13,26 @@ import torch
 import forms
 import helpers
 import support
+from attention import Recomputed
 
 IGNORED = -100
 STEPS, RATE, EPSILON, DECAY = 3, 1e-3, 1.0, 0.1  # of AdamW
-SHIFTED = ("causal-lm",)  # tasks whose loss compares a position with the next token
-PER_TOKEN = ("masked-lm", "seq2seq-lm", "speech-seq2seq", "token-classification")
+TO_SEQUENCES = ("seq2seq-lm", "speech-seq2seq")
 PER_ROW = ("sequence-classification", "image-classification", "audio-classification")
 
 
-def labels_of(task: str, logits: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
+def shifts(task: str, config: Any) -> bool:
+    """Whether the loss compares a position with the next token. Decoders alone do, also those whose library lists them
+    among models with an encoder, such as Audio Flamingo 3 and Granite Speech."""
+    return task == "causal-lm" or (task in TO_SEQUENCES and not config.is_encoder_decoder)
+
+
+def labels_of(task: str, shifted: bool, logits: torch.Tensor, inputs: dict[str, Any]) -> torch.Tensor:
     """Labels for the task: ids in the shape of the logits, the first and some others are ignored."""
     generator = torch.Generator().manual_seed(3)
     if task in PER_ROW:
         return torch.randint(0, logits.shape[-1], logits.shape[:1], generator=generator)
-    if task in SHIFTED:
+    if shifted:
         labels = inputs["input_ids"].clone()
     else:
         labels = torch.randint(0, logits.shape[-1], logits.shape[:2], generator=generator)
@@ -33,9 +41,9 @@ def labels_of(task: str, logits: torch.Tensor, inputs: dict[str, Any]) -> torch.
     return labels
 
 
-def own_loss(task: str, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def own_loss(shifted: bool, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """The mean of -log softmax at the labels that are not ignored, written out."""
-    if task in SHIFTED:
+    if shifted:
         logits, labels = logits[:, :-1], labels[:, 1:]
     logits, labels = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)
     kept = labels != IGNORED
@@ -50,9 +58,10 @@ def check_loss(task: str, models: forms.Models, make_inputs: Callable[..., dict[
         pytest.skip("forward() takes no labels")
     inputs = support.on_grid(make_inputs(models.oracle), models.dtype)
     exact_logits = support.outputs(models.oracle, inputs)["logits"]
-    labels = labels_of(task, exact_logits, inputs)
-    exact = own_loss(task, exact_logits, labels)
-    close = own_loss(task, support.outputs(models.reference, inputs)["logits"], labels)
+    shifted = shifts(task, models.oracle.config)
+    labels = labels_of(task, shifted, exact_logits, inputs)
+    exact = own_loss(shifted, exact_logits, labels)
+    close = own_loss(shifted, support.outputs(models.reference, inputs)["logits"], labels)
     given = {**inputs, "labels": labels}
     got = support.run(models.subject, given)["loss"].cpu()
     rounding = support.UNIT[models.dtype] * 8  # of the mean and of its terms
@@ -214,6 +223,27 @@ def require_unscaled(model: Any, scaler: Any, optimizer: Any) -> None:
         )
 
 
+def skip_where_refused(error: RuntimeError, refused: str, device: str) -> None:
+    """A skip where the device's mixed precision lacks an operation that the CPU, too, does not have in that data type.
+
+    The CPU's mixed precision keeps such an operation in f32, a card's may not: torch.fft is one. refused: the reason why
+    the model does not run in the data type on the CPU; empty where it does. An error of the device itself is a failure.
+    """
+    words = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if refused and not re.search("(CUDA|HIP) error", words):
+        pytest.skip(f"{refused}; mixed precision on {device} does not take it either: {words}")
+
+
+def other_kernels(inputs: dict[str, Any], dtype: torch.dtype, size: str) -> list[dict[str, torch.Tensor]]:
+    """The CPU's gradients in mixed precision with eager attention, and with SDPA that computes probabilities again: all of
+    these are right, and where terms cancel, as in the gradient of a bias of keys, one alone may be near by chance."""
+    eager = support.make_subject("cpu", torch.float32, size=size, attention=support.attention_of_oracle())
+    found = [scaled_gradients(eager, inputs, dtype, "cpu")]
+    with Recomputed():
+        found.append(scaled_gradients(support.make_subject("cpu", torch.float32, size=size), inputs, dtype, "cpu"))
+    return found
+
+
 def check_mixed(dtype: torch.dtype, device: str, size: str, make_inputs: Callable[..., dict[str, Any]]) -> None:
     """Asserts that gradients in mixed precision are finite, and as near to f64 as the CPU's own."""
     oracle = support.make_oracle(size=size)
@@ -223,13 +253,23 @@ def check_mixed(dtype: torch.dtype, device: str, size: str, make_inputs: Callabl
         close = scaled_gradients(support.make_subject("cpu", torch.float32, size=size), inputs, dtype, "cpu")
     except (RuntimeError, NotImplementedError) as error:
         pytest.skip(f"mixed precision fails on the CPU: {str(error).splitlines()[0]}")
-    got = scaled_gradients(support.make_subject(device, torch.float32, size=size), inputs, dtype, device)
+    try:
+        got = scaled_gradients(support.make_subject(device, torch.float32, size=size), inputs, dtype, device)
+    except RuntimeError as error:
+        skip_where_refused(error, support.refusal(dtype, size), device)
+        raise
     largest = max((float(x.norm()) for x in exact.values()), default=0.0) / 64
+    others: list[dict[str, torch.Tensor]] = []
     for name in exact.keys() & close.keys():
         value = exact[name] / 64
         if not bool(close[name].isfinite().all()):
             continue  # the CPU overflows too
         assert name in got and bool(got[name].isfinite().all()), f"gradient of {name} is not finite on {device}"
         off, own = float((got[name] - value).norm()), float((close[name] - value).norm())
-        allowed = support.FACTOR[dtype] * own + 2 * support.UNIT[dtype] * max(float(value.norm()), 1e-2 * largest)
+        rounding = 2 * support.UNIT[dtype] * max(float(value.norm()), 1e-2 * largest)
+        if off > support.FACTOR[dtype] * own + rounding:
+            others = others or other_kernels(inputs, dtype, size)
+            errors = [float((other[name] - value).norm()) for other in others if name in other]
+            own = max([own, *(error for error in errors if math.isfinite(error))])
+        allowed = support.FACTOR[dtype] * own + rounding
         assert off <= allowed, f"gradient of {name} in mixed precision is off by {off:.3g}, allowed {allowed:.3g}"

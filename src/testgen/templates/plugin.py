@@ -157,25 +157,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Checks that this architecture does not promise are skipped with the reason; dangerous ones unless asked for."""
+    given = option(config, "--size", "")
+    items[:] = [item for item in items if not enter(item.path) or not own("sizes").is_extra(item, given)]
     for item in items:
         if not enter(item.path):
             continue
-        case, support = own("case"), own("support")
         own("versions").require()
-        if case.MODEL_TYPE not in transformers.CONFIG_MAPPING:
-            missing = f"transformers {transformers.__version__} does not have the model type {case.MODEL_TYPE}"
-            item.add_marker(pytest.mark.skip(reason=missing))
-        reason = support.require_promise(item.name)
-        if reason:
-            item.add_marker(pytest.mark.skip(reason=f"not promised: {reason}"))
-        if item.get_closest_marker("opt_in") and "opt_in" not in str(config.getoption("-m")):
-            item.add_marker(pytest.mark.skip(reason="opt-in: run with -m opt_in"))
+        own("sizes").require_known(given)
+        promise = own("support").require_promise(item.name)
+        asked = not item.get_closest_marker("opt_in") or "opt_in" in str(config.getoption("-m"))
+        reasons = [own("versions").missing(), f"not promised: {promise}" if promise else ""]
+        for reason in filter(None, [*reasons, "" if asked else "opt-in: run with -m opt_in"]):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_report_collectionfinish(items: list[pytest.Item]) -> list[str]:
     """The versions that each pack is for, and those that run."""
     first = {item.path.parent: item.path for item in items}
-    return [own("versions").versions_line() for path in first.values() if enter(path)]
+    return [line for path in first.values() if enter(path) for line in own("versions").lines()]
 
 
 @pytest.fixture(autouse=True)
@@ -200,7 +199,7 @@ def skip_what_the_cpu_refuses(request: pytest.FixtureRequest, fail_once_without_
     callspec = getattr(request.node, "callspec", None)
     given = callspec.params if callspec else {}
     if given.get("dtype", torch.float32) != torch.float32 and enter(request.path):
-        reason = own("support").refusal(given["dtype"], given.get("size", "tiny"))
+        reason = own("support").refusal(given["dtype"], given.get("size", own("case").SIZES[0]))
         if reason:
             pytest.skip(reason)
 

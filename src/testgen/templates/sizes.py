@@ -25,6 +25,22 @@ def of_test(name: str, given: str | None, on_card: bool) -> list[str]:
     return [*case.SIZES, *(case.CARD_SIZES if on_card and name in TESTS_OF_CARDS else [])]
 
 
+def require_known(given: str | None) -> None:
+    """Raises UsageError for a size of --size that this pack does not have."""
+    here = [name for name in ("tiny", "heads", "true", "full") if support.file_of(name).is_file()]
+    unknown = [name for name in (given or "").split(",") if name and name not in here]
+    if unknown:
+        words = f"--size {', '.join(unknown)}: this pack has {', '.join(here)}"
+        raise pytest.UsageError(f"{case.MODEL_TYPE}: {words}; gabbro testgen --size writes others")
+
+
+def is_extra(item: pytest.Item, given: str | None) -> bool:
+    """Whether a test is one of a size of cards on the CPU: there are such where both are tested, as with --device all."""
+    callspec = getattr(item, "callspec", None)
+    values = callspec.params if callspec else {}
+    return not given and values.get("device") == "cpu" and "size" in values and values["size"] not in case.SIZES
+
+
 def require(size: str) -> None:
     """Builds the model and runs it. A size of cards that its class refuses is a skip: the fields were made by rules."""
     try:

@@ -25,6 +25,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 import case
+import known
 from choices import Again
 
 FOLDER = pathlib.Path(case.__file__).resolve().parent  # of the pack
@@ -75,10 +76,14 @@ def number_or_object(value: dict[str, Any]) -> Any:
     return float(value["__float__"]) if value.keys() == {"__float__"} else value
 
 
+def file_of(size: str) -> pathlib.Path:
+    """The configuration of a size: the model's own for "full"."""
+    return FOLDER / ("model.json" if size == "full" else f"{size}.json")
+
+
 def load_config(size: str = "tiny") -> Any:
     """The configuration tiny.json, true.json or model.json of this folder."""
-    path = FOLDER / ("model.json" if size == "full" else f"{size}.json")
-    values = json.loads(path.read_text(), object_hook=number_or_object)
+    values = json.loads(file_of(size).read_text(), object_hook=number_or_object)
     return transformers.CONFIG_MAPPING[values["model_type"]].from_dict(values)
 
 
@@ -217,12 +222,20 @@ def require_model(size: str = "tiny") -> None:
     run(oracle, make_inputs(oracle))
 
 
+@functools.cache
+def avoided_attention() -> list[str]:
+    """Lines of the pack's known faults of the attention that this version of the library picks by itself."""
+    facts = {"gfx": "", "hip": torch.version.hip, "transformers": transformers.__version__, "type": case.MODEL_TYPE}
+    return known.avoided(known.load(FOLDER), facts)
+
+
 def make_subject(
     device: str, dtype: torch.dtype, regime: str = "lively", size: str = "tiny", attention: str | None = None
 ) -> Any:
-    """The model under test, on its device, with the attention that its library picks by itself (or the given one)."""
+    """The model under test, on its device, with the given attention, else the one that its library picks by itself, or
+    eager where that one is a known fault."""
     model = to_dtype(set_weights(build_model(size), regime), dtype)
-    return set_implementation(model, attention).to(device)
+    return set_implementation(model, attention or ("eager" if avoided_attention() else None)).to(device)
 
 
 def on(value: Any, device: str | torch.device, dtype: torch.dtype | None = None) -> Any:

@@ -9,6 +9,7 @@ import torch
 import transformers
 
 import case
+import support
 
 
 def version_of(text: str) -> tuple[int, ...]:
@@ -28,6 +29,17 @@ def versions_line() -> str:
         newer = ", newer: a failure can be a change of its code" if version_of(here) > version_of(high) else ""
         words.append(f"{name} {here} (for {low} to {high}{newer})")
     return f"{case.MODEL_TYPE}: {', '.join(words)}"
+
+
+def missing() -> str:
+    """Why no model can be built: the library is too old, or too new, for the type; empty where it has it."""
+    has = case.MODEL_TYPE in transformers.CONFIG_MAPPING
+    return "" if has else f"transformers {transformers.__version__} does not have the model type {case.MODEL_TYPE}"
+
+
+def lines() -> list[str]:
+    """What stands above the tests: versions_line(), and why they take another attention than the library's choice."""
+    return [versions_line(), *(f"{case.MODEL_TYPE}: {line}" for line in support.avoided_attention())]
 
 
 def require() -> None:
