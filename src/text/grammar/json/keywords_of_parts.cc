@@ -66,7 +66,7 @@ void KeywordReader::read_elements() {
   const auto join = [](Conjunction& to, const Conjunction& other) {
     to.insert(to.end(), other.begin(), other.end());
     std::ranges::sort(to);
-    to.erase(std::ranges::unique(to).begin(), to.end());
+    to.erase(std::unique(to.begin(), to.end()), to.end());
   };
   for (size_t i = 0; i < std::max(first.size(), array.first.size()); ++i) {
     if (i == array.first.size()) array.first.push_back(array.rest);
