@@ -154,6 +154,25 @@ TEST(Schema, ClosedObjectsHaveOnlyListedProperties) {
   EXPECT_TRUE(TestGrammar(kSchema, schema).accepts(R"({"b": 1})"));
 }
 
+// As `unevaluatedProperties` false: properties that an alternative or another part lists are listed.
+TEST(Schema, ClosedObjectsHaveThePropertiesOfTheirParts) {
+  const auto closed = [](const char* schema) { return TestGrammar(OutputFormat::Kind::kClosedJsonSchema, schema); };
+  TestGrammar alternatives = closed(R"({"type": "object", "anyOf": [
+      {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": false},
+      {"properties": {"b": {"type": "integer"}}, "required": ["b"]}]})");
+  for (const char* const text : {R"({"a": 1})", R"({"b": 1})"}) EXPECT_TRUE(alternatives.accepts(text)) << text;
+  for (const char* const text : {"{}", R"({"a": 1, "b": 1})", R"({"b": 1, "c": 1})"})
+    EXPECT_FALSE(alternatives.accepts(text)) << text;
+  TestGrammar parts = closed(R"({"allOf": [{"properties": {"a": {"type": "integer"}}}, {"$ref": "#/$defs/b"}],
+      "$defs": {"b": {"properties": {"b": {"type": "integer"}}, "patternProperties": {"^x": {}}}}, "required": ["a"]})");
+  EXPECT_TRUE(parts.accepts(R"({"a": 1, "b": 1, "x1": 1})"));
+  EXPECT_FALSE(parts.begins(R"({"a": 1, "c")"));
+  TestGrammar open = closed(R"({"properties": {"a": {}}, "allOf": [{"additionalProperties": {"type": "integer"}}]})");
+  EXPECT_TRUE(open.accepts(R"({"a": 1, "c": 1})"));
+  EXPECT_FALSE(open.accepts(R"({"c": "x"})"));
+  EXPECT_FALSE(closed(R"({"type": "object"})").begins("{\""));
+}
+
 TEST(Schema, RefusesWithTheJsonPointer) {
   const std::pair<const char*, const char*> kCases[] = {
       {R"(x)", "the JSON schema is not JSON"},
