@@ -22,6 +22,7 @@ from answer_schemas import TOOLS, cases
 from probe import Probe
 
 TOKENS = 1024
+SAMPLING = {"temperature": 1, "top_p": 0.9}  # top_p: as the card of the model recommends
 TOGETHER = 16
 SEEDS_OF_ROUND = 4
 THREADS = os.environ.get("GABBRO_THREADS", "1")
@@ -49,7 +50,7 @@ def tool_answer(server, tool, seed):
     function = {"name": name, "parameters": schema, "strict": True}
     choice, tokens = server.choice({
         "messages": [{"role": "user", "content": prompt}], "tools": [{"type": "function", "function": function}], "parallel_tool_calls": False,
-        "tool_choice": {"type": "function", "function": {"name": name}}, "temperature": 1, "max_tokens": TOKENS, "seed": seed})
+        "tool_choice": {"type": "function", "function": {"name": name}}, **SAMPLING, "max_tokens": TOKENS, "seed": seed})
     calls = choice["message"].get("tool_calls") or []
     text = calls[0]["function"]["arguments"] if len(calls) == 1 and calls[0]["function"]["name"] == name else f"no call: {choice}"
     return choice["finish_reason"], tokens, text
@@ -60,7 +61,7 @@ def model_answer(server, prompt, schema, seed):
         "messages": [{"role": "system", "content": "Answer with a JSON object that matches this JSON Schema:\n" + json.dumps(schema)},
                      {"role": "user", "content": prompt}],
         "response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}},
-        "temperature": 1, "max_tokens": TOKENS, "seed": seed})
+        **SAMPLING, "max_tokens": TOKENS, "seed": seed})
     return choice["finish_reason"], tokens, choice["message"]["content"]
 
 
@@ -74,6 +75,9 @@ def row_of(server, number, seed):
 
 def schema_of(number):
     return TOOLS[number][2] if number < len(TOOLS) else cases()[number][1]
+
+
+sys.setrecursionlimit(100_000)  # for deep documents
 
 
 def exact(text):
