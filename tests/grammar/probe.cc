@@ -44,7 +44,7 @@ Json tokens_of(const grammar::TokenTrie& trie) {
   return tokens;
 }
 
-// Where a text of JSON is: brackets that are open, and whether it is in a string.
+// The brackets of a text of JSON that are open, and whether it ends in a string.
 struct JsonPlace {
   int open = 0;
   bool in_string = false, is_escaped = false;

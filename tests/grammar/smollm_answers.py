@@ -22,7 +22,7 @@ from answer_schemas import TOOLS, cases
 from probe import Probe
 
 TOKENS = 1024
-SAMPLING = {"temperature": 1, "top_p": 0.9}  # top_p: as the card of the model recommends
+SAMPLING = json.loads(os.environ.get("GABBRO_SAMPLING", '{"temperature": 1}'))
 TOGETHER = 16
 SEEDS_OF_ROUND = 4
 THREADS = os.environ.get("GABBRO_THREADS", "1")
