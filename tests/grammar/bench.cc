@@ -1,6 +1,7 @@
 // The time of compilations and of masks: `grammar_bench VOCABULARY [ROUNDS]`, in processor time of one thread.
 // VOCABULARY: a model's GGUF file, or a file of tiktoken, as Llama 3's tokenizer.model in PyPI's llama-models. Texts
-// are random walks of the grammar's tokens, so that states are new ones mostly.
+// are random walks of the grammar's tokens, so that states are new ones mostly. Formats: schemas, and calls of tools in
+// each kind of form.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,6 +31,36 @@ constexpr const char* kSchemas[] = {
         "$ref": "#/$defs/node"})",
     R"({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "object"}}})", R"({})"};
 
+constexpr const char* kTools = R"([
+    {"name": "read_file", "strict": true, "parameters": {"type": "object", "properties": {"path": {"type": "string"}, "offset": {"type": "integer"},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 2000}}, "required": ["path"]}},
+    {"name": "edit_file", "strict": true, "parameters": {"type": "object", "properties": {"path": {"type": "string"}, "old_text": {"type": "string"},
+        "new_text": {"type": "string"}, "all": {"type": "boolean"}}, "required": ["path", "old_text", "new_text"]}},
+    {"name": "query", "parameters": {"type": "object", "properties": {"columns": {"type": "array", "items": {"type": "string"}},
+        "where": {"type": "array", "items": {"type": "object", "properties": {"column": {"type": "string"}, "value": {"type": ["string", "number", "null"]}},
+        "required": ["column", "value"]}}, "order": {"enum": ["up", "down"]}}, "required": ["columns"]}}])";
+// The kinds of forms: JSON in tags, JSON in a list, a name and JSON, parameters in tags, Python's form, Gemma's.
+constexpr const char* kCallFormats[] = {"hermes", "generic", "mistral",  "qwen_tags",
+                                        "glm",    "dsml",    "pythonic", "gemma4"};
+
+std::vector<OutputFormat> schemas() {
+  std::vector<OutputFormat> formats;
+  for (const char* const schema : kSchemas) formats.push_back({OutputFormat::Kind::kJsonSchema, schema});
+  return formats;
+}
+
+// Required calls, and any text that may have calls.
+std::vector<OutputFormat> calls() {
+  std::vector<OutputFormat> formats;
+  for (const char* const format : kCallFormats) {
+    for (const char* const required : {"true", "false"}) {
+      formats.push_back({OutputFormat::Kind::kToolCalls,
+                         fmt::format(R"({{"format": "{}", "required": {}, "tools": {}}})", format, required, kTools)});
+    }
+  }
+  return formats;
+}
+
 grammar::TokenTrie read_vocabulary(const std::string& path) {
   if (path.ends_with(".gguf")) return grammar::make_token_trie(gabbro::read_tokenizer(gabbro::Checkpoint::open(path)));
   std::vector<std::string> pieces;
@@ -50,20 +81,15 @@ void report(const char* name, std::vector<double> times) {
              times.size(), sum / static_cast<double>(times.size()), at(0.5), at(0.99), at(0.999), times.back());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  if (argc < 2) return fmt::print(stderr, "usage: grammar_bench VOCABULARY [ROUNDS]\n"), 2;
-  const int rounds = argc > 2 ? std::stoi(argv[2]) : 20;
-  auto start = now();
-  const auto trie = std::make_shared<const grammar::TokenTrie>(read_vocabulary(argv[1]));
-  fmt::print("{} tokens, {} nodes, trie in {:.0f} ms\n", trie->size(), trie->nodes().size(), micros(start) / 1000);
+// The times of all these formats.
+void measure(const char* name, const std::vector<OutputFormat>& formats,
+             const std::shared_ptr<const grammar::TokenTrie>& trie, int rounds) {
   std::vector<double> compiles, masks;
   std::mt19937 random(1);
   for (int round = 0; round < rounds; ++round) {
-    for (const char* const schema : kSchemas) {
-      start = now();
-      const auto program = grammar::compile_format({OutputFormat::Kind::kJsonSchema, schema});
+    for (const OutputFormat& format : formats) {
+      double start = now();
+      const auto program = grammar::compile_format(format);
       compiles.push_back(micros(start));
       grammar::Matcher matcher(std::make_shared<grammar::SharedMasks>(program, trie));
       for (int step = 0; step < 200 && !matcher.is_complete(); ++step) {
@@ -77,7 +103,20 @@ int main(int argc, char** argv) {
       }
     }
   }
+  fmt::print("{}\n", name);
   report("compile", compiles);
   report("mask", masks);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) return fmt::print(stderr, "usage: grammar_bench VOCABULARY [ROUNDS]\n"), 2;
+  const int rounds = argc > 2 ? std::stoi(argv[2]) : 20;
+  const double start = now();
+  const auto trie = std::make_shared<const grammar::TokenTrie>(read_vocabulary(argv[1]));
+  fmt::print("{} tokens, {} nodes, trie in {:.0f} ms\n", trie->size(), trie->nodes().size(), micros(start) / 1000);
+  measure("schemas", schemas(), trie, rounds);
+  measure("calls of tools", calls(), trie, rounds);
   return 0;
 }

@@ -48,6 +48,8 @@ RECURSIVE = {
     "Folder": [{"name": "a", "folders": [{"name": "b"}, {"name": "", "folders": []}]}, {"name": "x"}],
     "Sum": [{"left": 1, "right": {"left": -2, "right": 3}}, {"left": {"left": 1, "right": 2}, "right": 0}]}
 # Differences that are known, by the text and a token: the name of each is in the guide.
+MANY_DIGITS = re.compile(rb"(?<![\d.])\d{20,}|\.\d{18,}|[eE][+-]?\d{4,}")
+MINUS_ZERO = re.compile(r"-0(\.0*)?$")
 CODE_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*\\u")
 
 
@@ -64,6 +66,8 @@ def difference(text, token):
         return "leap seconds"
     if OPEN_FORMAT.search(text):
         return "parts of formats"
+    if MANY_DIGITS.search(whole, max(len(text) - 40, 0)):
+        return "digits of numbers"
     if re.search(rb"\.\d*$", text) and re.match(rb"0+", token):
         return "zeros at the end"
     return None
@@ -73,6 +77,8 @@ def difference_of_text(text, ours):
     """As difference(), of a text that only one of them takes."""
     if not ours and re.search(r'"format": "(email|uri|date-time)"', text[0]):
         return "parts of formats"
+    if not ours and MANY_DIGITS.search(text[1].encode()):
+        return "digits of numbers"
     return "zeros at the end" if ours and re.search(r"\.\d*0", text[1]) else None
 
 
@@ -168,7 +174,7 @@ def main(program, model, pairs=2500):
             else:
                 names = {difference(text.encode(), tokens[i]) for i in ours ^ allowed}
                 if ends != answer["accepts"][0]:
-                    names.add(None)
+                    names.add("minus zero" if answer["accepts"][0] and MINUS_ZERO.search(text) else None)
                 for name in names - {None}:
                     counts[name] += 1
                 if None in names:

@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <queue>
+#include <utility>
 
 #include "src/engine/model_text.h"
 #include "src/formats/checkpoint.h"
@@ -43,10 +44,27 @@ Json tokens_of(const grammar::TokenTrie& trie) {
   return tokens;
 }
 
-// A short text after which the text of `state` may end; null: it is too long. The search avoids new elements.
-Json ending_of(grammar::Automaton& automaton, grammar::Automaton::State state) {
+// The brackets of a text of JSON that are open, and whether it ends in a string.
+struct JsonPlace {
+  int open = 0;
+  bool in_string = false, is_escaped = false;
+
+  void read(char c) {
+    if (std::exchange(is_escaped, false)) return;
+    if (c == '"') in_string = !in_string;
+    is_escaped = in_string && c == '\\';
+    if (!in_string && (c == '{' || c == '[')) ++open;
+    if (!in_string && (c == '}' || c == ']')) --open;
+  }
+};
+
+// A short text after which `text`, that of `state`, may end; null: it is too long. The search closes brackets first,
+// and avoids new elements.
+Json ending_of(grammar::Automaton& automaton, const std::string& text, grammar::Automaton::State state) {
   using State = grammar::Automaton::State;
   constexpr size_t kMostStates = 1'000'000;
+  JsonPlace begin;
+  for (const char c : text) begin.read(c);
   const auto cost_of = [](int byte) {
     return byte == '[' || byte == '{' ? 40 : byte == ',' ? 10 : byte <= ' ' ? 4 : 1;
   };
@@ -54,25 +72,31 @@ Json ending_of(grammar::Automaton& automaton, grammar::Automaton::State state) {
     int cost;
     State state, from;
     int byte;
-    bool operator<(const Step& other) const { return cost > other.cost; }
+    JsonPlace place;
+    bool operator<(const Step& other) const {
+      return std::pair(place.open, cost) > std::pair(other.place.open, other.cost);
+    }
   };
   std::map<State, std::pair<State, int>> reached;  // from a state by a byte
   std::priority_queue<Step> open;
-  open.push({0, state, state, -1});
+  open.push({0, state, state, -1, begin});
   while (!open.empty() && reached.size() < kMostStates) {
     const Step step = open.top();
     open.pop();
     if (!reached.try_emplace(step.state, step.from, step.byte).second) continue;
     if (automaton.accepts(step.state)) {
-      std::string text;
+      std::string ending;
       for (State at = step.state; at != state; at = reached.at(at).first)
-        text += static_cast<char>(reached.at(at).second);
-      std::ranges::reverse(text);
-      return text;
+        ending += static_cast<char>(reached.at(at).second);
+      std::ranges::reverse(ending);
+      return ending;
     }
     for (int byte = 0; byte < 256; ++byte) {
       const State next = automaton.next(step.state, static_cast<uint8_t>(byte));
-      if (next != grammar::Automaton::kDead) open.push({step.cost + cost_of(byte), next, step.state, byte});
+      if (next == grammar::Automaton::kDead) continue;
+      Step more{step.cost + cost_of(byte), next, step.state, byte, step.place};
+      more.place.read(static_cast<char>(byte));
+      open.push(more);
     }
   }
   return nullptr;
@@ -89,7 +113,7 @@ Json answer(const Json& asked, const std::shared_ptr<const grammar::TokenTrie>& 
     const bool begins = end != grammar::Automaton::kDead;
     result["begins"].push_back(begins);
     result["accepts"].push_back(begins && automaton.accepts(end));
-    if (asked.value("endings", false)) result["endings"].push_back(begins ? ending_of(automaton, end) : Json());
+    if (asked.value("endings", false)) result["endings"].push_back(begins ? ending_of(automaton, text, end) : Json());
     if (!asked.value("masks", false)) continue;
     Json allowed = Json::array();
     for (int32_t token = 0; begins && static_cast<size_t>(token) < trie->size(); ++token) {

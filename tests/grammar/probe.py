@@ -60,6 +60,12 @@ def collect_names(schema, root, names, seen):
     for key in ("allOf", "anyOf", "oneOf"):
         for each in schema.get(key, []):
             collect_names(each, root, names, seen)
+    for key in ("dependentSchemas", "dependencies"):
+        for each in schema.get(key, {}).values():
+            collect_names(each, root, names, seen)
+    for key in ("dependentRequired", "dependencies"):
+        for each in schema.get(key, {}).values():
+            names.extend(each if isinstance(each, list) else [])
     reference = schema.get("$ref", "")
     if reference.startswith("#/"):
         at = root

@@ -51,6 +51,20 @@ ExprId listed(Rules& rules, ExprId one, std::string_view between, bool several) 
   return rules.sequence({one, rules.repeat(next, 0, kUnbounded)});
 }
 
+// The regular expression of a JSON text without its last tokens: white space may be between tokens.
+std::string open_spelling(std::string_view json) {
+  constexpr std::string_view kSpace = R"([ \t\r\n]*)";
+  std::string regex;
+  bool in_string = false;
+  for (const char c : json) {
+    const bool is_begin = !in_string;
+    if (c == '"') in_string = !in_string;
+    if (is_begin && !regex.empty()) regex += kSpace;
+    regex += std::string_view("{}[]").find(c) == std::string_view::npos ? std::string(1, c) : std::string("\\") + c;
+  }
+  return regex;
+}
+
 CallRules object_rules(Rules& rules, const Json& tools, const ObjectMarkers& form, bool several) {
   const ExprId call = any_of(rules, tools, [&](const Json& tool, const std::string& name) {
     return rules.sequence(
@@ -61,6 +75,8 @@ CallRules object_rules(Rules& rules, const Json& tools, const ObjectMarkers& for
     const ExprId list = listed(rules, call, ", ", several);
     return {.marker = form.begin,
             .rest = rules.sequence({rules.literal("["), list, rules.literal("]" + form.end)}),
+            .space = form.space,
+            .open_marker = form.has_open_spelling ? open_spelling(form.begin) : "",
             .is_list = true};
   }
   return {.marker = form.begin,

@@ -12,7 +12,9 @@ namespace gabbro::text::grammar {
 // A call, or where `is_list` several in one list: `marker` and `rest`. Several follow each other with `between`.
 struct CallRules {
   std::string marker;             // text that only calls begin with; empty: calls are the whole answer
-  ExprId rest = 0;                // after the marker
+  ExprId rest = 0;                // after the marker and `space`
+  std::string space{};            // as models are told to write it
+  std::string open_marker{};      // a regular expression: all spellings of the marker, with any `space` after it
   std::string before{}, after{};  // of an answer that is nothing but calls
   std::string between{};
   bool is_list = false;

@@ -309,14 +309,13 @@ ExprId CharDfa::expr(Rules& rules, Encoding encoding) const {
   return rules.graph(std::move(graph));
 }
 
-CharDfa texts_without(const Rules& rules, std::string_view part) {
+CharDfa texts_without(const Rules& rules, std::string_view part) { return texts_without(rules, literal_pattern(part)); }
+
+CharDfa texts_without(const Rules& rules, Pattern part) {
   const Pattern any = repeat_pattern(any_character(), 0, kUnbounded);
   Pattern pattern;
   pattern.parts.push_back(any);
-  for (const char32_t c : characters_of(part)) {
-    const auto code = static_cast<uint32_t>(c);
-    pattern.parts.push_back({.kind = Pattern::Kind::kSet, .set = {{code, code}}});
-  }
+  pattern.parts.push_back(std::move(part));
   pattern.parts.push_back(any);
   return CharDfa::of_pattern(rules, pattern).complement();
 }

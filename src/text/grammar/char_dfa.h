@@ -42,5 +42,6 @@ class CharDfa {
 
 // Texts that nowhere contain `part`.
 CharDfa texts_without(const Rules& rules, std::string_view part);
+CharDfa texts_without(const Rules& rules, Pattern part);
 
 }  // namespace gabbro::text::grammar

@@ -29,8 +29,9 @@ ExprId choice_of_texts(Rules& rules, const std::string& source) {
 // Any text up to the first occurrence of format.after, line breaks, and the body.
 RuleId add_beginning(Rules& rules, const OutputFormat& format, RuleId body) {
   const RuleId root = rules.add_rule("root");
-  const ExprId first = rules.sequence({rules.literal(format.optional_begin), text_through(rules, format.after),
-                                       rules.repeat(rules.literal("\n"), 0, 2)});
+  const ExprId first =
+      rules.sequence({rules.literal(format.optional_begin), text_through(rules, literal_pattern(format.after)),
+                      rules.repeat(rules.literal("\n"), 0, 2)});
   rules.define(root, rules.sequence({format.optional_begin.empty() ? first : rules.optional(first), rules.rule(body)}));
   return root;
 }

@@ -52,6 +52,15 @@ Pattern resolve_anchors(Pattern pattern, bool whole, std::string_view regex) {
 
 Pattern any_character() { return {.kind = Pattern::Kind::kSet, .set = CharSet::all()}; }
 
+Pattern literal_pattern(std::string_view utf8) {
+  Pattern pattern;
+  for (const char32_t c : characters_of(utf8)) {
+    const auto code = static_cast<uint32_t>(c);
+    pattern.parts.push_back({.kind = Pattern::Kind::kSet, .set = {{code, code}}});
+  }
+  return pattern;
+}
+
 Pattern repeat_pattern(Pattern part, int32_t least, int32_t most) {
   Pattern repeat{.kind = Pattern::Kind::kRepeat, .least = least, .most = most};
   repeat.parts.push_back(std::move(part));

@@ -27,6 +27,7 @@ Pattern parse_pattern(std::string_view regex, bool whole);
 ExprId pattern_expr(Rules& rules, const Pattern& pattern, Encoding encoding);
 
 Pattern any_character();
+Pattern literal_pattern(std::string_view utf8);
 Pattern repeat_pattern(Pattern part, int32_t least, int32_t most);
 
 }  // namespace gabbro::text::grammar

@@ -90,7 +90,7 @@ ExprId Rules::choice(std::vector<ExprId> parts) {
 
 ExprId Rules::one_of(std::vector<std::string> texts) {
   std::ranges::sort(texts);
-  texts.erase(std::ranges::unique(texts).begin(), texts.end());
+  texts.erase(std::unique(texts.begin(), texts.end()), texts.end());
   if (texts.empty()) return nothing();
   Graph graph;
   graph.states.emplace_back();

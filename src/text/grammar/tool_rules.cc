@@ -16,19 +16,9 @@ using Json = nlohmann::ordered_json;
 
 Pattern any_text() { return repeat_pattern(any_character(), 0, kUnbounded); }
 
-// Any text, and then `end`.
-Pattern text_with(std::string_view end) {
-  Pattern pattern;
-  pattern.parts.push_back(any_text());
-  for (const char32_t c : characters_of(std::string(end)))
-    pattern.parts.push_back(
-        {.kind = Pattern::Kind::kSet, .set = {{static_cast<uint32_t>(c), static_cast<uint32_t>(c)}}});
-  return pattern;
-}
-
 // One call or several, and nothing else.
 ExprId required_calls(Rules& rules, const CallRules& calls, bool several) {
-  const ExprId call = rules.sequence({rules.literal(calls.marker), calls.rest});
+  const ExprId call = rules.sequence({rules.literal(calls.marker + calls.space), calls.rest});
   const bool may_repeat = several && !calls.is_list && !calls.ends_answer && !calls.marker.empty();
   const ExprId next = rules.sequence({rules.literal(calls.between), call});
   return rules.sequence({rules.literal(calls.before), call,
@@ -37,8 +27,13 @@ ExprId required_calls(Rules& rules, const CallRules& calls, bool several) {
 
 // Any text, with a call after each marker.
 ExprId calls_in_text(Rules& rules, const CallRules& calls, bool several) {
-  const ExprId text = texts_without(rules, calls.marker).expr(rules, Encoding::kUtf8);
-  const ExprId call = rules.sequence({text_through(rules, calls.marker), calls.rest});
+  constexpr int32_t kMostSpace = 20;
+  const bool is_open = !calls.open_marker.empty();
+  const Pattern marker = is_open ? parse_pattern(calls.open_marker, true) : literal_pattern(calls.marker);
+  const ExprId text = texts_without(rules, marker).expr(rules, Encoding::kUtf8);
+  const ExprId space =
+      is_open ? rules.repeat(rules.one_of({" ", "\t", "\r", "\n"}), 0, kMostSpace) : rules.literal(calls.space);
+  const ExprId call = rules.sequence({text_through(rules, marker), space, calls.rest});
   if (several && !calls.ends_answer) return rules.sequence({rules.repeat(call, 0, kUnbounded), text});
   if (calls.after.empty()) return rules.choice({text, call});
   return rules.choice({text, rules.sequence({call, rules.optional(rules.literal(calls.after))})});
@@ -65,8 +60,11 @@ std::string begin_of_calls(const Json& tools, ToolCallFormat format) {
 
 }  // namespace
 
-ExprId text_through(Rules& rules, std::string_view end) {
-  std::vector<CharDfa::State> states = CharDfa::of_pattern(rules, text_with(end)).states();
+ExprId text_through(Rules& rules, Pattern end) {
+  Pattern pattern;
+  pattern.parts.push_back(any_text());
+  pattern.parts.push_back(std::move(end));
+  std::vector<CharDfa::State> states = CharDfa::of_pattern(rules, pattern).states();
   for (CharDfa::State& state : states) {
     if (state.accepts) state.edges.clear();
   }

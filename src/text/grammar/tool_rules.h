@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "src/text/grammar/pattern.h"
 #include "src/text/grammar/rules.h"
 
 namespace gabbro::text::grammar {
@@ -11,7 +12,7 @@ namespace gabbro::text::grammar {
 // is wrong or not supported.
 RuleId add_tool_calls(Rules& rules, std::string_view description);
 
-// Any text up to and with the first occurrence of `end`.
-ExprId text_through(Rules& rules, std::string_view end);
+// Any text up to and with the first match of `end`.
+ExprId text_through(Rules& rules, Pattern end);
 
 }  // namespace gabbro::text::grammar

@@ -94,6 +94,22 @@ TEST(ToolRules, RequiredCallsInTheFormsOfOtherFamilies) {
   EXPECT_THROW(accepts("none", ""), Error);
 }
 
+// The generic form begins with an object of JSON, which models write with other white space too.
+TEST(ToolRules, GenericCallsBeginInAllSpellings) {
+  TestGrammar required(kCalls, R"({"format": "generic", "required": true, )" + kTools + "}");
+  TestGrammar free(kCalls, R"({"format": "generic", )" + kTools + "}");
+  const std::string list = R"([{"name": "f", "arguments": {"a": 7}}]})";
+  EXPECT_TRUE(required.accepts("{\"tool_calls\": " + list));
+  for (const char* const begin :
+       {"{\"tool_calls\": ", "{\"tool_calls\":", "{ \"tool_calls\" : ", "{\n\t\"tool_calls\":\n"}) {
+    EXPECT_TRUE(free.accepts("I look.\n" + (begin + list))) << begin;
+    EXPECT_FALSE(free.begins(std::string(begin) + R"([{"name": "x)")) << begin;
+    EXPECT_FALSE(free.accepts(begin)) << begin;
+  }
+  for (const char* const text : {"{\"tool_calls\"}", "{ \"tool\": 1}", "\"tool_calls\": 5", "{a \"tool_calls\": 5"})
+    EXPECT_TRUE(free.accepts(text)) << text;
+}
+
 TEST(ToolRules, Llama3CallsAreObjects) {
   TestGrammar required(kCalls, R"({"format": "llama3", "required": true, )" + kTools + "}");
   TestGrammar free(kCalls, R"({"format": "llama3", )" + kTools + "}");

@@ -181,7 +181,12 @@ TEST(CallFormats, Generic) {
         {{"{\"tool_calls\": [{\"name\": \"f\", \"arguments\": {\"a\": {}}}, {\"name\": \"g\", \"arguments\": {}}]}",
           "[f|{\"a\": {}}][g|{}]"},
          {"I look.\n{\"tool_calls\": [{\"name\": \"f\"}]}\n", "I look.[f|{}]"},
+         {"{\"tool_calls\":[{\"name\":\"f\",\"arguments\":{\"a\":1}}]}", "[f|{\"a\":1}]"},
+         {"{\n  \"tool_calls\" :\n  [\n    {\"name\": \"f\"}\n  ]\n}", "[f|{}]"},
          {"{\"tool_calls\": []}", "{\"tool_calls\": []}"},
+         {"{ \"tool_calls\" 5}", "{ \"tool_calls\" 5}"},
+         {"{ \"tool calls\": {\n{\"tool_calls\":[{\"name\":\"g\"}]}", "{ \"tool calls\": {[g|{}]"},
+         {"{ \n", "{ \n"},
          {"{\"tool\": {}} {", "{\"tool\": {}} {"},
          {"{\"tool_calls\": [{\"name\": \"f\", \"arguments\": {\"a\": 1", "[f|{\"a\": 1"}});
 }

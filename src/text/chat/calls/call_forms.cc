@@ -65,7 +65,8 @@ CallForm call_form(Format format) {
     case Format::kGemma4:
       return gemma4_form();
     case Format::kGeneric:
-      return ObjectMarkers{.begin = "{\"tool_calls\": ", .end = "}", .is_list = true};
+      return ObjectMarkers{
+          .begin = "{\"tool_calls\":", .end = "}", .is_list = true, .space = " ", .has_open_spelling = true};
   }
   return {};
 }

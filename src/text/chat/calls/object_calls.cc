@@ -1,5 +1,6 @@
 #include "src/text/chat/calls/object_calls.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -52,19 +53,35 @@ void ObjectCallReader::step(char c) {
   }
 }
 
+bool ObjectCallReader::continues_marker(char c) {
+  const std::string_view begun = std::string_view(markers_.begin).substr(0, begun_marker_);
+  const bool in_string = std::ranges::count(begun, '"') % 2 == 1;
+  if (markers_.has_open_spelling && is_call_space(c) && !in_string) return true;
+  if (markers_.begin[begun_marker_] != c) return false;
+  ++begun_marker_;
+  return true;
+}
+
 void ObjectCallReader::step_text(char c) {
-  if (!held_.empty() && markers_.begin[held_.size()] == c) {
+  if (!held_.empty() && continues_marker(c)) {
     held_ += c;
-    if (held_ == markers_.begin) {
+    if (begun_marker_ == markers_.begin.size()) {
       is_list_ = false;
       begin_object();
     }
     return;
   }
   // The marker's first byte is nowhere else in it, so only this byte may begin another one.
-  if (!held_.empty()) release();
+  if (!held_.empty()) {
+    const std::string_view text = without_spaces(held_);
+    std::string blanks = held_.substr(text.size());  // a call may follow them
+    held_.resize(text.size());
+    release();
+    blanks_ = std::move(blanks);
+  }
   if (c == markers_.begin.front()) {
     held_ = c;
+    begun_marker_ = 1;
   } else if (is_call_space(c)) {
     blanks_ += c;
   } else {

@@ -13,12 +13,13 @@ struct ObjectMarkers {
   // As models write calls; readers take other spellings too.
   bool is_list = false;  // the objects are in a list
   std::string name_key = "name", arguments_key = "arguments";
-  std::string space{};  // around an object
+  std::string space{};             // around an object, or before the list
+  bool has_open_spelling = false;  // `begin` is JSON: white space may be between its tokens
 };
 
 class ObjectCallReader final : public CallReader {
  public:
-  // The first byte of `begin` is nowhere else in it.
+  // The first byte of `begin` is nowhere else in it. No white space is in it if its spelling is open.
   ObjectCallReader(ObjectMarkers markers, KnownTools tools)
       : CallReader(std::move(tools)), markers_(std::move(markers)) {}
 
@@ -30,6 +31,7 @@ class ObjectCallReader final : public CallReader {
   enum class Key { kName, kArguments, kOther };
 
   void step_text(char c);
+  bool continues_marker(char c);
   void step_bare(char c);
   bool begins_named_call();
   void step_named(char c);
@@ -49,7 +51,8 @@ class ObjectCallReader final : public CallReader {
   const ObjectMarkers markers_;
   std::unique_ptr<LooseCallReader> named_;  // of name.call( and all that follows
   State state_ = State::kText;
-  bool is_list_ = false;  // the objects are in a list
+  size_t begun_marker_ = 0;  // bytes of the marker that `held_` has
+  bool is_list_ = false;     // the objects are in a list
   // The call that is being read.
   JsonRepair repair_;
   std::string key_text_, value_, arguments_;

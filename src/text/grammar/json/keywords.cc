@@ -313,7 +313,8 @@ void KeywordReader::max_properties(const SchemaJson& value, const std::string& a
 // Either the property is absent, or the schema matches.
 void KeywordReader::depend_on(const std::string& name, NodeId schema, const std::string& at) {
   const SchemaJson absent{{"properties", {{name, false}}}};
-  open_.groups.push_back({document_.own(absent, at), schema});
+  // Another pointer than the schema's: its property `name` may have a schema too.
+  open_.groups.push_back({document_.own(absent, at + " (absent)"), schema});
 }
 
 void KeywordReader::dependent_required(const SchemaJson& value, const std::string& at) {

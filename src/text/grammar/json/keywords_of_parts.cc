@@ -32,9 +32,9 @@ void KeywordReader::read_properties() {
   } else if (const SchemaJson* const rest = member("unevaluatedProperties")) {
     set.additional = document_.add(*rest, place("unevaluatedProperties"));
   } else if (document_.closed_ && is_object) {
-    set.additional = document_.own(SchemaJson(false), pointer_);
+    shape_.object.closing = document_.own(SchemaJson(false), "#");
   }
-  if (set.properties.empty() && set.patterns.empty() && !set.additional) return;
+  if (set.properties.empty() && set.patterns.empty() && !set.additional && !shape_.object.closing) return;
   shape_.object.sets.push_back(std::move(set));
   if (shape_.object.pointer.empty()) shape_.object.pointer = pointer_;
   shape_.constrained |= kObjectType;
@@ -66,7 +66,7 @@ void KeywordReader::read_elements() {
   const auto join = [](Conjunction& to, const Conjunction& other) {
     to.insert(to.end(), other.begin(), other.end());
     std::ranges::sort(to);
-    to.erase(std::ranges::unique(to).begin(), to.end());
+    to.erase(std::unique(to.begin(), to.end()), to.end());
   };
   for (size_t i = 0; i < std::max(first.size(), array.first.size()); ++i) {
     if (i == array.first.size()) array.first.push_back(array.rest);

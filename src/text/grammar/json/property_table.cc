@@ -80,6 +80,7 @@ Conjunction PropertyTable::schemas_of_others() const {
   for (const PropertySet& set : shape_.sets) {
     if (set.additional) join_schema(all, *set.additional);
   }
+  if (all.empty() && shape_.closing) all.push_back(*shape_.closing);
   return all;
 }
 

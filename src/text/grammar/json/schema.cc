@@ -34,7 +34,7 @@ bool is_scalar(const SchemaJson& value) { return !value.is_structured(); }
 
 RuleId SchemaCompiler::rule_of(Conjunction all) {
   std::ranges::sort(all);
-  all.erase(std::ranges::unique(all).begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
   const auto [found, is_new] = known_.try_emplace(all, 0);
   if (!is_new) return found->second;
   const RuleId rule = rules_.add_rule(all.empty() ? "value" : document_.node(all.front()).pointer);

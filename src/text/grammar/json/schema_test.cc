@@ -92,6 +92,9 @@ const std::vector<SchemaCase>& schema_cases() {
       {R"({"type": "object", "properties": {"a": {}, "b": {}}, "dependencies": {"a": {"properties": {"b": {"const": 1}}}, "b": ["a"]}})",
        {R"({})", R"({"a": 0})", R"({"a": 0, "b": 1})"},
        {R"({"a": 0, "b": 2})", R"({"b": 1})"}},
+      {R"({"type": "object", "dependentSchemas": {"a": {"properties": {"b": {"const": 1}, "a": {"const": 2}}}}})",
+       {"{}", R"({"b": 1, "a": 2})", R"({"a": 2})", R"({"b": 2})"},
+       {R"({"a": 1})", R"({"b": 2, "a": 2})"}},
       {R"({"type": "object", "properties": {"a": {}, "b": {}}, "dependentSchemas": {"a": {"properties": {"b": {"const": 1}}}}})",
        {R"({"b":2})", R"({"a":1,"b":1})"},
        {R"({"a":1,"b":2})"}},
@@ -152,6 +155,25 @@ TEST(Schema, ClosedObjectsHaveOnlyListedProperties) {
   EXPECT_TRUE(grammar.accepts(R"({"a": {"x": 1}})"));
   EXPECT_FALSE(grammar.begins(R"({"b")"));
   EXPECT_TRUE(TestGrammar(kSchema, schema).accepts(R"({"b": 1})"));
+}
+
+// As `unevaluatedProperties` false: properties that an alternative or another part lists are listed.
+TEST(Schema, ClosedObjectsHaveThePropertiesOfTheirParts) {
+  const auto closed = [](const char* schema) { return TestGrammar(OutputFormat::Kind::kClosedJsonSchema, schema); };
+  TestGrammar alternatives = closed(R"({"type": "object", "anyOf": [
+      {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": false},
+      {"properties": {"b": {"type": "integer"}}, "required": ["b"]}]})");
+  for (const char* const text : {R"({"a": 1})", R"({"b": 1})"}) EXPECT_TRUE(alternatives.accepts(text)) << text;
+  for (const char* const text : {"{}", R"({"a": 1, "b": 1})", R"({"b": 1, "c": 1})"})
+    EXPECT_FALSE(alternatives.accepts(text)) << text;
+  TestGrammar parts = closed(R"({"allOf": [{"properties": {"a": {"type": "integer"}}}, {"$ref": "#/$defs/b"}],
+      "$defs": {"b": {"properties": {"b": {"type": "integer"}}, "patternProperties": {"^x": {}}}}, "required": ["a"]})");
+  EXPECT_TRUE(parts.accepts(R"({"a": 1, "b": 1, "x1": 1})"));
+  EXPECT_FALSE(parts.begins(R"({"a": 1, "c")"));
+  TestGrammar open = closed(R"({"properties": {"a": {}}, "allOf": [{"additionalProperties": {"type": "integer"}}]})");
+  EXPECT_TRUE(open.accepts(R"({"a": 1, "c": 1})"));
+  EXPECT_FALSE(open.accepts(R"({"c": "x"})"));
+  EXPECT_FALSE(closed(R"({"type": "object"})").begins("{\""));
 }
 
 TEST(Schema, RefusesWithTheJsonPointer) {

@@ -59,7 +59,8 @@ struct PropertySet {
 struct ObjectShape {
   std::vector<PropertySet> sets{};
   std::vector<std::string> required{};
-  Conjunction names{};  // propertyNames
+  std::optional<NodeId> closing{};  // of names that no set describes, if no set has `additional`
+  Conjunction names{};              // propertyNames
   int32_t least = 0, most = kUnbounded;
   std::string pointer{};
 };
