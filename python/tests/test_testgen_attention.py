@@ -1,4 +1,4 @@
-"""attention.py of packs: the gradient of attention as kernels compute it is the gradient, with their rounding errors."""
+"""attention.py of packs: the gradient of attention as kernels compute it is the gradient, with rounding errors."""
 
 import sys
 from pathlib import Path
