@@ -1,4 +1,4 @@
-// Bounds on the errors of rounding, from which tests derive their tolerances.
+// Rounding error bounds. Tests derive their tolerances from them.
 #pragma once
 
 #include <cmath>
@@ -28,8 +28,8 @@ constexpr double rounding_bound(int64_t n, DType dtype = DType::f32) {
 // Scientific Computing 41, 2019).
 inline double rounding_deviation(int64_t n, double step) { return std::sqrt(static_cast<double>(n) / 12) * step; }
 
-// Distances of neighbors for rounding_deviation(): of numbers near 1, and of codes within ±levels whose scale is that
-// of the largest of 32 normal values, 2.5 deviations.
+// Steps for rounding_deviation(). step_of() is the distance between neighboring numbers near 1. step_of_codes() is the
+// distance between codes within ±levels: the largest of 32 normal values, about 2.5 deviations, gets the code `levels`.
 constexpr double step_of(DType dtype) { return 2 * unit_roundoff(dtype); }
 constexpr double step_of_codes(double levels) { return 2.5 / levels; }
 // Codes of activations that meet quantized weights: GPUs have 8 bits, the CPU has 14.

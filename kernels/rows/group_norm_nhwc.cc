@@ -9,8 +9,8 @@
 
 namespace gabbro::gpu::GABBRO_GPU {
 
-// Puts the parts of a group's numbers together, which several lanes may do. Each part has a count, a mean and the sum
-// of squared distances from its mean; all distances are from one origin (Chan et al. 1979).
+// Merges the moments of parts of a group; several lanes may merge. A part has a count, a mean and the sum of squared
+// distances from its mean. Means are added as distances from one origin (Chan et al. 1979).
 struct Spread {
   float origin, count = 0, sum = 0, squares = 0;
 

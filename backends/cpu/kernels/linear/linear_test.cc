@@ -216,8 +216,8 @@ bool is_x_rounded(const Case& c, DType dtype) { return is_quantized(stored(dtype
 // The kernels round a scale or two per group, each product's sum over a group, and the sum over the groups: at most
 // columns/16 + 8 roundings relative to the sum of absolute values (K for plain weights). Formats with a minimum add up
 // two large parts: the size counts weights as |code part| + |minimum part|, at most 4 times what is left here in random
-// blocks. A normalized x may fall on the other side of a rounding to a code, which moves it by amax / kWordLevels; few
-// of K do, with either sign, so that their sum is less than √K of the mean product by a code.
+// blocks. A normalized x may round to the neighboring code, which moves it by amax / kWordLevels. Few of the K inputs
+// do, with either sign: their sum is below √K times the mean product of a weight and a code.
 double tolerance(const Case& c, DType dtype, const Expected& expected) {
   const double roundings =
       is_quantized(stored(dtype)) ? static_cast<double>(c.columns) / 16 + 8 : static_cast<double>(c.columns);
