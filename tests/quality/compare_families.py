@@ -46,7 +46,7 @@ def foreign_fields(model_type, table):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", default=sorted(FAMILIES))
-    parser.add_argument("--kv-type", default="")
+    parser.add_argument("--kv-type", default="f32", help="f16: both sides round keys and values (default: f32)")
     parser.add_argument("--tolerance", type=float, help="relative to the largest logit; 1e-5 with --kv-type f32, else 2e-3")
     parser.add_argument("--gabbro", type=pathlib.Path, default=ROOT / "build" / "release" / "bin" / "gabbro")
     options = parser.parse_args()

@@ -185,7 +185,7 @@ def attention_of(config):
 class Reference:
     """Logits of transformers, with keys and values rounded as Gabbro's are, and a folder with the model."""
 
-    def __init__(self, kv_type=""):
+    def __init__(self, kv_type):
         self.base, self.kv_type = {}, kv_type
 
     def new_model(self, config):
@@ -252,9 +252,7 @@ def run_gabbro(options, folder, ids, model=""):
     """Logits, or the line that refuses the model: the folder, or a file in it."""
     out = folder / "logits.npy"
     command = [str(options.gabbro), "logits", str(folder / model), "--tokens", ",".join(map(str, ids)), "--out", str(out),
-               "--device", "cpu", "--threads", "1"]
-    if options.kv_type:
-        command += ["--kv-type", options.kv_type]
+               "--device", "cpu", "--threads", "1", "--kv-type", options.kv_type]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     return numpy.load(out) if done.returncode == 0 else refusal(done, folder)
 
