@@ -66,8 +66,9 @@ server::ServerOptions options_of(const ServeArguments& o) {
       throw bad_input("--alias: '{}' is not of the form NAME=MODEL", alias);
     options.models.aliases.emplace_back(alias.substr(0, equals), alias.substr(equals + 1));
   }
-  if (o.common.log_level != "error") options.models.on_notice = [](const std::string& line) { report("note", line); };
-  if (o.common.verbose()) options.log = [](const std::string& line) { say(printable(line) + "\n"); };
+  if (o.common.log_level != "error")
+    options.models.on_notice = [](const std::string& line) { log_report("note", line); };
+  if (o.common.verbose()) options.log = [](const std::string& line) { log_line(printable(line)); };
   return options;
 }
 
@@ -87,9 +88,9 @@ void reload_keys(server::Server& server, const std::string& file) {
   if (file.empty()) return;
   try {
     server.set_keys(server::parse_keys(read_text_file(file, kMostKeyBytes), file));
-    report("note", fmt::format("the keys of {} are read again", printable(file)));
+    log_report("note", fmt::format("the keys of {} are read again", printable(file)));
   } catch (const Error& error) {
-    report("error", fmt::format("{}: the keys stay as they were", error.what()));
+    log_report("error", fmt::format("{}: the keys stay as they were", error.what()));
   }
 }
 
@@ -98,9 +99,9 @@ void reload_tls(server::Server& server, const ServeArguments& o) {
   if (o.certificate.empty()) return;
   try {
     server.set_tls(load_tls(o));
-    report("note", fmt::format("the certificate of {} is read again", printable(o.certificate)));
+    log_report("note", fmt::format("the certificate of {} is read again", printable(o.certificate)));
   } catch (const Error& error) {
-    report("error", fmt::format("{}: the certificate stays as it was", error.what()));
+    log_report("error", fmt::format("{}: the certificate stays as it was", error.what()));
   }
 }
 
@@ -134,7 +135,8 @@ int run(ServeArguments& o) {
     int again = 0;
     if (sigwait(&signals, &again) == 0) hurry = true;
   });
-  if (o.common.log_level != "error") report("note", "the server ends its requests; a second signal ends it at once");
+  if (o.common.log_level != "error")
+    log_report("note", "the server ends its requests; a second signal ends it at once");
   server.drain(std::chrono::seconds(o.drain), hurry);
   pthread_kill(second.native_handle(), SIGTERM);
   second.join();

@@ -1,6 +1,8 @@
 #include "apps/cli/terminal.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -114,6 +116,15 @@ void say(std::string_view text) {
 
 void report(std::string_view kind, std::string_view message) {
   say(fmt::format("{}{}: {}\n", kind == "hint" ? "" : "gabbro: ", kind, printable(message)));
+}
+
+void log_line(std::string_view line) {
+  pollfd taker = {STDERR_FILENO, POLLOUT, 0};  // a pipe that takes a byte takes PIPE_BUF of them
+  if (poll(&taker, 1, 0) > 0 && (taker.revents & POLLOUT) != 0) say(fmt::format("{}\n", line.substr(0, PIPE_BUF - 1)));
+}
+
+void log_report(std::string_view kind, std::string_view message) {
+  log_line(fmt::format("gabbro: {}: {}", kind, printable(message)));
 }
 
 std::string human_bytes(uint64_t bytes) {

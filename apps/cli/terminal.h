@@ -57,6 +57,10 @@ void say(std::string_view text);
 // One message of the program on stderr: "gabbro: error: ...", printable.
 void report(std::string_view kind, std::string_view message);
 
+// As say() and report() in a program that serves others and must not wait: a line that no one takes is dropped.
+void log_line(std::string_view line);
+void log_report(std::string_view kind, std::string_view message);
+
 // "1.5 GiB", "92 MiB", "512 B"
 std::string human_bytes(uint64_t bytes);
 

@@ -32,6 +32,7 @@ gabbro::server::ServerOptions options_of(const Json& config) {
   take("request_ms", options.service.answers.request_time);
   take("pause_ms", options.service.answers.pause_time);
   take("keep_alive_ms", options.models.keep_alive);
+  take("room_ms", options.models.patience);
   limits.body_bytes = config.value("body_bytes", limits.body_bytes);
   limits.connections = config.value("connections", limits.connections);
   limits.connections_per_address = config.value("connections_per_address", limits.connections_per_address);

@@ -1,5 +1,6 @@
 """Limits, timeouts and malformed requests, by sockets."""
 import json
+import re
 import socket
 import threading
 import time
@@ -36,6 +37,13 @@ class Malformed(TestCase):
         self.closes_with(431, b"GET / HTTP/1.1\r\n" + host + b"A: " + b"x" * 20_000 + b"\r\n\r\n")
         self.closes_with(431, b"GET / HTTP/1.1\r\n" + host + b"".join(b"A%d: x\r\n" % i for i in range(101)) + b"\r\n")
         self.closes_with(431, b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n" + host + b"\r\n")
+
+    def test_time_of_a_head_that_is_refused(self):
+        with self.server.connect() as connection:
+            connection.sendall(b"nonsense\r\n\r\n")
+            content = read_all(connection)
+        self.assertEqual(status_of(content), 400)
+        self.assertLess(int(re.search(rb"openai-processing-ms: (\d+)", content)[1]), 30_000)
 
     def test_lengths(self):
         post = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

@@ -4,7 +4,7 @@ import time
 import unittest
 
 import server_support
-from server_support import TestCase, raw_request
+from server_support import Server, TestCase, raw_request, status_of
 from support import eventually, within
 
 
@@ -14,6 +14,7 @@ def model(text, **settings):
 
 class Models(TestCase):
     config = {"models": {"a": model("of a", bytes=600), "b": model("of b", bytes=600), "c": model("of c", bytes=300, load_ms=300),
+                         "slow": model("of slow", bytes=600, load_ms=1500),
                          "large": model("x", bytes=5000), "broken": model("x", load_error="it cannot be loaded"),
                          "lost": {"model": {"restart_ms": 400, "bytes": 10}, "answers": [{"tokens": ["x"], "error": "the device hangs"}]}},
               "load": [], "memory": 1000, "keep_alive_ms": 60_000}
@@ -39,17 +40,26 @@ class Models(TestCase):
         self.assertIn("a", self.loaded())
         self.assertNotIn("b", self.loaded())
 
-    def test_a_busy_model_stays(self):
+    def test_a_model_waits_for_room(self):
+        """Requests of a busy model end before it leaves. New ones of both models are answered, after the one that waits."""
         self.ask("a")
         answers = []
-        busy = threading.Thread(target=lambda: answers.append(self.ask("a", "slow")))
-        busy.start()
+
+        def ask(name, text="hi"):
+            thread = threading.Thread(target=lambda: answers.append(self.ask(name, text)))
+            thread.start()
+            return thread
+
+        busy = ask("a", "slow")
         self.server.wait_until(running=1)
-        status, message = self.ask("b")
-        self.assertEqual(status, 503)
-        self.assertIn("no room", message)
+        waiting = [ask("slow")]
+        self.wait_for_ready(503, "a model is loading")
+        waiting += [ask("a") for _ in range(3)]
         busy.join()
-        self.assertEqual(answers, ["of a" * 200])
+        self.assertEqual(answers, ["of a" * 200])  # the others come when the slow one is loaded
+        for thread in waiting:
+            thread.join()
+        self.assertEqual(sorted(answers[1:]), ["of a"] * 3 + ["of slow"])
 
     def test_requests_share_a_load(self):
         def attempt():
@@ -102,6 +112,22 @@ class Models(TestCase):
             self.wait_for_ready(200)
             self.server.wait_until(running=0)
             self.assertEqual(self.ask("c"), "of c")
+
+    def test_a_model_that_waits_in_vain(self):
+        with Server(models=self.config["models"], memory=1000, load=["a"], room_ms=300) as server:
+            chat = raw_request("POST", "/v1/chat/completions", {"model": "a", "messages": [{"role": "user", "content": "slow"}]})
+            with server.connect() as busy:
+                busy.sendall(chat)
+                server.wait_until(running=1)
+                answers = []
+                waiting = threading.Thread(target=lambda: answers.append(server.chat(model="b")))
+                waiting.start()
+                eventually(lambda: server.get("/ready")[0] == 503)
+                self.assertEqual(server.chat(model="a")[0], 200)  # held back for 0.3 s at most
+                waiting.join()
+                self.assertEqual(answers[0][0], 503)
+                self.assertIn("no room", answers[0][1]["error"]["message"])
+                self.assertEqual(status_of(busy.recv(1000)), 200)
 
     def test_unload(self):
         self.ask("c")

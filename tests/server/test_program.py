@@ -1,5 +1,6 @@
 """`gabbro serve` with models of files: a tiny one, and encoders."""
 import base64
+import fcntl
 import http.client
 import json
 import os
@@ -171,6 +172,21 @@ class Serve(TestCase):
         self.assertIn("are read again", program.process.stderr.readline())
         self.assertIn("the keys stay as they were", program.process.stderr.readline())
         self.assertEqual(status("a-key-of-tests-2"), 200)
+        self.assertEqual(program.end(), 0)
+
+    def test_a_log_that_nobody_reads_holds_nobody(self):
+        home = self.folder / "home"
+        (home / "models").mkdir(parents=True)
+        for name in ("one", "two"):
+            shutil.copy(TINY_F16, home / "models" / f"{name}.gguf")
+        os.environ["GABBRO_HOME"] = str(home)
+        self.addCleanup(os.environ.pop, "GABBRO_HOME")
+        program = self.start("--models-memory", 1_200_000, "--ctx", 1024)  # room for one of them
+        fcntl.fcntl(program.process.stderr, fcntl.F_SETPIPE_SZ, 4096)
+        for _ in range(60):  # each answer has two notes, of 20 bytes and more
+            for name in ("one", "two"):
+                status, answer = program.ask("POST", "/v1/completions", {"model": name, "prompt": "a", "max_tokens": 1})
+                self.assertEqual(status, 200, answer)
         self.assertEqual(program.end(), 0)
 
     def test_sockets_of_systemd(self):

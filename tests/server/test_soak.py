@@ -12,6 +12,7 @@ import pathlib
 import random
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -181,7 +182,7 @@ class Client:
             for connection in connections:
                 connection.close()
 
-    def run(self, end):
+    def run(self, start, end):
         often = [self.whole, self.stream, self.ollama, self.wrong_key, self.bad_field, self.leaves, self.leaves, self.garbage, self.oversized]
         seldom = [self.reads_slowly, self.stalls, self.drips, self.byte_by_byte, self.overflows]
         while time.monotonic() < end:
@@ -190,6 +191,7 @@ class Client:
                 action()
             except Exception as error:
                 self.wrong.append((action.__name__, repr(error)))
+                print(f"{time.monotonic() - start:.1f} s: {action.__name__}: {error!r}", file=sys.stderr)
             time.sleep(2 * PAUSE * self.source.random())
 
 
@@ -222,7 +224,7 @@ def soak(test, server, models, text, seconds, now_and_then=lambda: None):
     """Runs the clients for some time, and checks what they saw, memory, and that nothing is left."""
     clients = [Client(server, seed, models, text) for seed in range(CLIENTS)]
     start = time.monotonic()
-    threads = [threading.Thread(target=client.run, args=(start + seconds,)) for client in clients]
+    threads = [threading.Thread(target=client.run, args=(start, start + seconds)) for client in clients]
     for thread in threads:
         thread.start()
     after = min(seconds / 2, 900)  # the fit leaves the first quarter of an hour out

@@ -235,9 +235,11 @@ std::string Answer::write(Event& event) {
   return out;
 }
 
+// The model is released first: a client that has its answer may ask for another model, which needs the room.
 void Answer::finish(std::string out) {
   const AnswerTotals ended = totals();
   if (request_.on_end) request_.on_end(ended);
+  close();
   if (request_.streams) {
     exchange_->write(out + request_.writer->end(choices(), ended));
     exchange_->end();
@@ -245,18 +247,17 @@ void Answer::finish(std::string out) {
     exchange_->respond(
         {.body = request_.writer->whole(choices(), ended).dump(-1, ' ', false, Json::error_handler_t::replace)});
   }
-  close();
 }
 
 void Answer::fail(const ApiError& error, std::string out) {
   cancel_jobs();
+  close();
   if (request_.streams) {
     exchange_->write(out + request_.writer->failed(error));
     exchange_->end();
   } else {
     exchange_->respond(error_response(error, exchange_->request()));
   }
-  close();
 }
 
 void Answer::close() {

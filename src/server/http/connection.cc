@@ -183,7 +183,10 @@ void Connection::dispatch() {
 }
 
 void Connection::refuse(int status, const std::string& message) {
-  if (request_.id.empty()) request_.id = random_id("req_");
+  if (request_.id.empty()) {  // its head was not understood
+    request_.id = random_id("req_");
+    request_start_ = phase_start_;
+  }
   enter(Phase::kHandled);
   Response response = shared_->handlers.refuse(request_, status, message);
   response.closes = true;

@@ -55,7 +55,13 @@ ModelEntry ModelRegistry::find(const std::string& name) {
 
 ModelRegistry::LeaseHandle ModelRegistry::lease(Slot& slot) {
   ++slot.leases;
+  slot.leased = Clock::now();
   return std::make_shared<Lease>(*this, slot.runner);
+}
+
+void ModelRegistry::give_leases(Slot& slot) {
+  for (Ready& ready : std::exchange(slot.waiting, {}))
+    post_([ready = std::move(ready), handle = lease(slot)]() mutable { ready(std::move(handle), nullptr); });
 }
 
 void ModelRegistry::acquire(const ModelEntry& entry, std::optional<KeepAlive> keep_alive, Ready ready) {
@@ -70,7 +76,7 @@ void ModelRegistry::acquire(const ModelEntry& entry, std::optional<KeepAlive> ke
       to_load_.push_back(entry.id);
     }
     if (keep_alive) slot.keep_alive = *keep_alive;
-    if (slot.runner == nullptr) {
+    if (slot.runner == nullptr || slot.yields) {
       if (slot.waiting.size() > options_.queue_limit)
         throw overloaded(fmt::format("{} requests wait for the model {}", slot.waiting.size(), entry.id));
       slot.waiting.push_back(std::move(ready));
@@ -111,8 +117,14 @@ bool ModelRegistry::evict_idle(std::unique_lock<std::mutex>& lock, const std::st
   }
   if (oldest == slots_.end()) return false;
   const std::string id = oldest->first;
-  std::shared_ptr<ModelRunner> runner = std::move(oldest->second.runner);
-  slots_.erase(oldest);
+  Slot& slot = oldest->second;
+  std::shared_ptr<ModelRunner> runner = std::move(slot.runner);
+  if (slot.waiting.empty()) {
+    slots_.erase(oldest);
+  } else {  // by now it is wanted again
+    slot.yields = slot.unloads = false;
+    to_load_.push_back(id);
+  }
   lock.unlock();
   runner.reset();  // takes a while
   notice(fmt::format("unloaded {}", id));
@@ -120,15 +132,39 @@ bool ModelRegistry::evict_idle(std::unique_lock<std::mutex>& lock, const std::st
   return true;
 }
 
+// Returns when a model is idle. The one whose last request began first takes no more meanwhile, or others could keep it
+// for ever. Throws ApiError 503.
+void ModelRegistry::wait_for_idle(std::unique_lock<std::mutex>& lock, const std::string& except,
+                                  Clock::time_point deadline) {
+  const auto can_leave = [&](const auto& entry) { return entry.second.runner != nullptr && entry.first != except; };
+  Slot* first = nullptr;
+  for (auto& entry : slots_) {
+    if (can_leave(entry) && (first == nullptr || entry.second.leased < first->leased)) first = &entry.second;
+  }
+  first->yields = true;
+  const bool found = wake_.wait_until(lock, deadline, [&] {
+    return stops_ ||
+           std::ranges::any_of(slots_, [&](const auto& entry) { return can_leave(entry) && entry.second.leases == 0; });
+  });
+  if (found && !stops_) return;
+  for (auto& [id, slot] : slots_) {
+    if (std::exchange(slot.yields, false)) give_leases(slot);
+  }
+  throw overloaded(fmt::format("there is no room for the model {} while others are in use", except));
+}
+
 void ModelRegistry::make_room(uint64_t bytes, const std::string& except) {
   if (options_.memory == 0) return;
+  if (bytes > options_.memory)
+    throw Error(ErrorCode::kNoDevice,
+                fmt::format("the model {} takes {} bytes, more than the limit of {}", except, bytes, options_.memory));
+  const Clock::time_point deadline = Clock::now() + options_.patience;
   std::unique_lock lock(mutex_);
   while (bytes_loaded() + bytes > options_.memory) {
-    if (evict_idle(lock, except)) continue;
-    if (bytes_loaded() == 0)
-      throw Error(ErrorCode::kNoDevice, fmt::format("the model {} takes {} bytes, more than the limit of {}", except,
-                                                    bytes, options_.memory));
-    throw overloaded(fmt::format("there is no room for the model {} while others are in use", except));
+    if (!evict_idle(lock, except)) wait_for_idle(lock, except, deadline);
+  }
+  for (auto& [id, slot] : slots_) {
+    if (std::exchange(slot.yields, false)) give_leases(slot);
   }
 }
 
@@ -176,22 +212,15 @@ void ModelRegistry::load(const std::string& id) {
     const ApiError answer = current_api_error();
     failure = std::make_shared<const LoadFailure>(LoadFailure{answer, ErrorCode::kFailed, answer.what()});
   }
-  std::vector<Ready> waiting;
-  std::vector<LeaseHandle> leases;
-  {
-    const std::lock_guard lock(mutex_);
-    Slot& slot = slots_.at(id);
-    waiting.swap(slot.waiting);
+  const std::lock_guard lock(mutex_);
+  Slot& slot = slots_.at(id);
+  if (runner != nullptr) {
     slot.runner = runner;
     slot.idle_since = Clock::now();
-    for (size_t i = 0; i < waiting.size(); ++i) leases.push_back(runner != nullptr ? lease(slot) : nullptr);
-    if (failure) slots_.erase(id);
+    return give_leases(slot);
   }
-  for (size_t i = 0; i < waiting.size(); ++i) {
-    post_([ready = std::move(waiting[i]), handle = std::move(leases[i]), failure]() mutable {
-      ready(std::move(handle), failure);
-    });
-  }
+  for (Ready& ready : slot.waiting) post_([ready = std::move(ready), failure] { ready(nullptr, failure); });
+  slots_.erase(id);
 }
 
 void ModelRegistry::load_now(const std::string& name) {
@@ -233,7 +262,7 @@ void ModelRegistry::unload_expired() {
     for (auto at = slots_.begin(); at != slots_.end();) {
       Slot& slot = at->second;
       const bool is_over = slot.unloads || (slot.keep_alive != kForever && now - slot.idle_since >= slot.keep_alive);
-      if (slot.runner != nullptr && slot.leases == 0 && is_over) {
+      if (slot.runner != nullptr && slot.leases == 0 && !slot.yields && is_over) {
         expired.push_back(std::move(slot.runner));
         at = slots_.erase(at);
       } else {

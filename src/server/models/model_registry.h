@@ -26,6 +26,7 @@ struct RegistryOptions {
   KeepAlive keep_alive = std::chrono::minutes(5);
   uint64_t memory = 0;  // bytes that all loaded models may take together; 0: no limit
   size_t queue_limit = 256;
+  std::chrono::milliseconds patience{30'000};  // that a load waits for others to end, where it needs their memory
   std::vector<std::pair<std::string, std::string>> aliases;  // name and model
   bool serves_any_name = false;                              // by the only model that is loaded
   std::function<void(const std::string&)> on_notice{};       // a line about a load or an unload
@@ -99,17 +100,20 @@ class ModelRegistry {
     std::vector<Ready> waiting;
     KeepAlive keep_alive;
     size_t leases = 0;
-    Clock::time_point idle_since{};
+    Clock::time_point idle_since{}, leased{};
     bool unloads = false;
+    bool yields = false;  // new requests wait, as it leaves when the running ones have ended
   };
 
   void release(std::shared_ptr<ModelRunner>& runner);
   void run_loader();
   void load(const std::string& id);
   bool evict_idle(std::unique_lock<std::mutex>& lock, const std::string& except);
+  void wait_for_idle(std::unique_lock<std::mutex>& lock, const std::string& except, Clock::time_point deadline);
   void make_room(uint64_t bytes, const std::string& except);
   uint64_t bytes_loaded() const;
   LeaseHandle lease(Slot& slot);
+  void give_leases(Slot& slot);
   void notice(const std::string& line) const {
     if (options_.on_notice) options_.on_notice(line);
   }
