@@ -44,7 +44,8 @@ Tensor Runner::decode(std::span<const Chunk> chunks, const std::atomic<bool>* ca
 }
 
 bool Runner::chooses_on_device(std::span<const sampling::Row> rows) const {
-  return pass_.chooses_tokens() && std::ranges::all_of(rows, &sampling::Row::on_device);
+  const auto is_whole = [](const sampling::Row& row) { return row.on_device && row.allowed == nullptr; };
+  return pass_.chooses_tokens() && std::ranges::all_of(rows, is_whole);
 }
 
 std::span<const int32_t> Runner::decode_greedy(std::span<const Chunk> chunks, bool goes_on,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <optional>
 #include <set>
 #include <utility>
@@ -201,6 +202,7 @@ struct Request::State {
   bool finished = false, is_prompt_read = false;
   std::optional<text::grammar::Matcher> matcher;  // of a text that obeys a grammar
   bool is_grammar_applied = false;                // to the next token
+  std::exception_ptr grammar_error;               // of applying it before a choice of many requests
   ThoughtWatch thoughts;
   const ThoughtWatch::MayFollow may_follow = [this](std::span<const int32_t> tokens) {
     return !matcher || matcher->allowed(tokens) == tokens.size();
@@ -212,6 +214,7 @@ struct Request::State {
 template <class Sample>
 void Request::State::choose(Sample sample) {
   if (options.max_tokens >= 0 && chosen_tokens() >= options.max_tokens) return finish(StopReason::kMaxTokens);
+  if (grammar_error) std::rethrow_exception(grammar_error);
   apply_grammar();
   const int32_t sampled = sample();
   const int32_t token = thoughts.forced().value_or(sampled);
@@ -239,7 +242,7 @@ void Request::State::apply_grammar() {
     return sampler.allow(std::move(words));
   }
   if (std::exchange(is_mask_of_thoughts, false)) sampler.allow({});
-  if (!matcher || std::exchange(is_grammar_applied, true)) return;
+  if (!matcher || is_grammar_applied) return;
   const std::span<const uint64_t> mask = matcher->mask()->words();
   std::vector<uint64_t> words(mask.begin(), mask.end());
   if (matcher->may_end()) {
@@ -249,6 +252,7 @@ void Request::State::apply_grammar() {
   if (std::ranges::all_of(words, [](uint64_t word) { return word == 0; }))
     throw bad_input("the grammar allows a text that the model's vocabulary cannot write");
   sampler.allow(std::move(words));
+  is_grammar_applied = true;
 }
 
 Request::Request(const Engine& engine, std::vector<int32_t> prompt, const GenerateOptions& options,
@@ -322,9 +326,19 @@ void Request::appended(size_t count, int32_t chosen) {
 }
 
 Sampler* Request::sampler() {
-  state_->read_prompt();
-  state_->apply_grammar();
-  return &state_->sampler;
+  State& s = *state_;
+  s.read_prompt();
+  if (s.is_mask_of_thoughts || s.thoughts.forced() || s.matcher) {
+    s.sampler.prepare_later([&s] {
+      try {
+        s.apply_grammar();
+      } catch (...) {  // an error of this request alone
+        s.grammar_error = std::current_exception();
+        s.sampler.allow({});
+      }
+    });
+  }
+  return &s.sampler;
 }
 
 void Request::State::read_prompt() {

@@ -146,6 +146,7 @@ class Runner {
   bool take_pages_after(std::span<const Chunk> chunks);
   // Whether the device chooses the tokens of a step with one token per sequence.
   bool chooses_on_device(std::span<const sampling::Row> rows) const;
+  bool takes_masks() const;
   Tensor forward(std::span<const Part> parts, const std::atomic<bool>* cancel);
   std::span<const float> host(const Tensor& logits, int64_t rows, const std::atomic<bool>* cancel);
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "src/base/error.h"
 #include "src/engine/sampling/candidates.h"
@@ -83,12 +84,16 @@ struct Sampler::State {
   sampling::Candidates candidates;
   std::vector<int32_t> banned;
   std::vector<uint64_t> allowed;  // empty: all tokens
+  std::function<void()> prepare;  // before the next choice; or empty
   TokenScore score;
 
   int64_t vocabulary;
 
   State(const SamplerOptions& o, int64_t v) : options(o), history(o.penalty_window), draws(o.seed), vocabulary(v) {}
 
+  void get_ready() {
+    if (const auto wanted = std::exchange(prepare, {})) wanted();
+  }
   int32_t choose(std::span<const float> logits);
   std::span<const float> edit(std::span<const float> logits);
   void truncate(std::span<const float> logits);
@@ -167,6 +172,7 @@ int32_t Sampler::sample_if_any(std::span<const float> logits) {
   if (std::ssize(logits) != s.vocabulary) {
     throw bad_input("the sampler was made for {} tokens, not for {} logits", s.vocabulary, logits.size());
   }
+  s.get_ready();
   const int32_t chosen = s.choose(logits);
   if (s.options.top_logprobs >= 0 && chosen >= 0)
     s.score = sampling::score_of(logits, chosen, static_cast<size_t>(s.options.top_logprobs));
@@ -195,18 +201,24 @@ void Sampler::ban(std::vector<int32_t> tokens) { state_->banned = std::move(toke
 
 void Sampler::allow(std::vector<uint64_t> words) { state_->allowed = std::move(words); }
 
+void Sampler::prepare_later(std::function<void()> prepare) { state_->prepare = std::move(prepare); }
+
+bool Sampler::has_mask() const { return state_->prepare || !state_->allowed.empty(); }
+
 int32_t Sampler::taken(int32_t largest) const {
   if (largest < 0) throw no_number(state_->vocabulary);
   return largest;
 }
 
-sampling::Row Sampler::row(int ahead) const {
+sampling::Row Sampler::row(int ahead, bool takes_masks) const {
+  if (ahead == 0) state_->get_ready();
   if (is_greedy()) return {};
   const SamplerOptions& o = state_->options;
   const bool counts_matter = sampling::penalizes_counts(o);
   sampling::Row row{.on_device = sampling::can_sample_on_device(o) && (ahead == 0 || !counts_matter)};
-  if (!state_->allowed.empty()) row.on_device = false;  // the op has no masks
+  if (has_mask()) row.on_device = row.on_device && takes_masks && ahead == 0;
   if (!row.on_device) return row;
+  if (has_mask()) row.allowed = &state_->allowed;
   const float log_min_p = o.min_p > 0 ? std::log(o.min_p) : -HUGE_VALF;
   row.settings = {o.temperature,    static_cast<float>(o.top_k), o.top_p,           log_min_p,
                   o.repeat_penalty, o.frequency_penalty,         o.presence_penalty};
@@ -245,7 +257,7 @@ uint64_t Sampler::seed() const { return state_->options.seed; }
 bool Sampler::is_greedy() const {
   const SamplerOptions& o = state_->options;
   return o.temperature == 0 && o.logit_bias.empty() && !penalizes(o) && o.top_logprobs < 0 && state_->banned.empty() &&
-         state_->allowed.empty();
+         !has_mask();
 }
 
 }  // namespace gabbro

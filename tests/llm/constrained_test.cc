@@ -151,7 +151,9 @@ TEST(Sampler, ChoosesOnlyAllowedTokens) {
     Sampler sampler({.temperature = temperature, .seed = 1}, std::ssize(logits));
     sampler.allow({uint64_t{1} << 5, uint64_t{1} << 63});  // tokens 5 and 127; without a word for 128 and 129
     EXPECT_FALSE(sampler.is_greedy());
-    EXPECT_FALSE(sampler.row().on_device);
+    EXPECT_FALSE(sampler.row(0, false).on_device);
+    EXPECT_TRUE(sampler.row(0, true).on_device);
+    EXPECT_FALSE(sampler.row(1, true).on_device);  // it depends on the token before
     EXPECT_EQ(sampler.sample(logits), 127);
     sampler.allow({uint64_t{1} << 5});
     EXPECT_EQ(sampler.sample(logits), 5);

@@ -46,10 +46,10 @@ struct OpResult {
 
 std::vector<OpResult> by_op(Device& device, const std::vector<float>& logits, std::span<Sampler* const> samplers) {
   std::vector<sampling::Row> rows;
-  for (const Sampler* sampler : samplers) rows.push_back(sampler->row());
+  for (const Sampler* sampler : samplers) rows.push_back(sampler->row(0, true));
   const auto count = std::ssize(rows);
   const Tensor x = device.upload(DType::f32, Shape{count, std::ssize(logits) / count}, logits.data());
-  const SampledTokens result = sample_tokens(x, sampling::upload_rows(device, rows));
+  const SampledTokens result = sample_tokens(sampling::masked_logits(x, rows), sampling::upload_rows(device, rows));
   const auto tokens = to_host<int32_t>(result.tokens);
   const auto measures = to_host<float>(result.measures);
   std::vector<OpResult> results;
@@ -82,6 +82,11 @@ TEST(SampledTokens, AreThoseOfTheHost) {
         SamplerOptions options = set;
         options.seed = 1 + first + i;
         pointers.push_back(&samplers.emplace_back(options, kColumns));
+        if (i % 3 == 0) {
+          std::vector<uint64_t> words(kColumns / 64 + i % 2);  // without bits for the last tokens, or with them
+          for (uint64_t& word : words) word = random() & random();
+          samplers.back().allow(words);
+        }
         for (int token = 0; token < 20; ++token) pointers.back()->accept(static_cast<int32_t>(random() % kColumns));
         for (size_t j = 0; j < kColumns; ++j) logits.push_back(normal(random));
       }

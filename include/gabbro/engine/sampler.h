@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -48,6 +49,10 @@ class Sampler {
   // Only tokens whose bit is set are chosen until the next call: token t has bit t % 64 of word t / 64. Tokens without
   // a word are not chosen. Empty: all may be chosen.
   void allow(std::vector<uint64_t> words);
+  // `prepare` is called once, before the next choice, and may call allow(): a device computes the logits meanwhile.
+  void prepare_later(std::function<void()> prepare);
+  // Whether not all tokens may be chosen, or may not after what prepare_later() took.
+  bool has_mask() const;
 
   // Tells of a token that is now part of the context (prompt tokens too), for penalties and DRY.
   void accept(int32_t token);
@@ -59,8 +64,9 @@ class Sampler {
   int32_t taken(int32_t largest) const;
 
   // The parameters with which a device chooses the next token as sample() does; `ahead` 1: the token after that one, if
-  // its choice does not depend on the one before. take_draw() has to follow when the token was chosen so.
-  sampling::Row row(int ahead = 0) const;
+  // its choice does not depend on the one before. take_draw() has to follow when the token was chosen so. The
+  // parameters of allow() are in Row::allowed; false for `takes_masks`: the device cannot choose by them.
+  sampling::Row row(int ahead = 0, bool takes_masks = false) const;
   void take_draw();
 
  private:

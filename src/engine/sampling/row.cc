@@ -4,6 +4,9 @@
 #include <cstring>
 #include <set>
 
+#include "gabbro/ops/create.h"
+#include "gabbro/ops/elementwise.h"
+#include "gabbro/ops/shapes.h"
 #include "src/backend/device.h"
 #include "src/base/round_up.h"
 #include "src/engine/sampling/penalties.h"
@@ -97,6 +100,27 @@ SamplingRows RowInputs::inputs(bool has_edits) const {
     rows.bias = parts_[kBias].tensor;
   }
   return rows;
+}
+
+Tensor masked_logits(const Tensor& logits, std::span<const Row> rows) {
+  if (std::ranges::all_of(rows, [](const Row& row) { return row.allowed == nullptr; })) return logits;
+  constexpr int64_t kBits = 32;
+  const int64_t count = logits.shape()[0], vocabulary = logits.shape()[1], words = (vocabulary + kBits - 1) / kBits;
+  std::vector<uint32_t> masks(static_cast<size_t>(count * words), ~uint32_t{0});
+  for (size_t row = 0; row < rows.size(); ++row) {
+    if (rows[row].allowed == nullptr) continue;
+    const std::vector<uint64_t>& allowed = *rows[row].allowed;
+    uint32_t* const mask = masks.data() + row * static_cast<size_t>(words);
+    for (size_t i = 0; i < static_cast<size_t>(words); ++i)
+      mask[i] = i / 2 < allowed.size() ? static_cast<uint32_t>(allowed[i / 2] >> (i % 2 * kBits)) : 0;
+  }
+  const DevicePointer device = logits.device();
+  const auto number = [&](int64_t value) { return scalar(device, static_cast<double>(value), DType::i32); };
+  const Tensor places = reshape(arange(device, 0, kBits, 1, DType::i32), Shape{1, 1, kBits});
+  const Tensor packed = device->upload(DType::i32, Shape{count, words, 1}, masks.data());
+  const Tensor bits = bitwise_and(right_shift(packed, places), number(1));  // [S, W, 32]
+  const Tensor all = reshape(equal(bits, number(1)), Shape{count, words * kBits});
+  return where(slice(all, 1, 0, vocabulary), logits, scalar(device, -std::numeric_limits<double>::infinity()));
 }
 
 SamplingRows upload_rows(Device& device, std::span<const Row> rows) {

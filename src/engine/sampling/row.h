@@ -29,6 +29,7 @@ struct Row {
   std::array<float, 7> settings{0, 0, 1, -std::numeric_limits<float>::infinity(), 1, 0, 0};  // SamplingRows::settings
   uint64_t draw = 0;
   std::vector<Edit> edits{};
+  const std::vector<uint64_t>* allowed = nullptr;  // as Sampler::allow(), for masked_logits(); null: all tokens
 
   bool operator==(const Row&) const = default;
 };
@@ -69,6 +70,9 @@ class RowInputs {
   std::array<bool, 2> has_edits_{};
   size_t rows_ = 0;
 };
+
+// The logits [S, V] f32 with -inf where a row does not allow a token.
+Tensor masked_logits(const Tensor& logits, std::span<const Row> rows);
 
 // The op's inputs for these rows, for one step. No row may have more than kMostEdits.
 SamplingRows upload_rows(Device& device, std::span<const Row> rows);
