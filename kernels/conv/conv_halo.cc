@@ -18,6 +18,17 @@ inline constexpr int kBorderedSide = kHaloSide + 2, kBorderedPixels = kBorderedS
 inline constexpr u32 kHaloPitch = kHaloDepth + 8;  // 16 bytes of padding spread eight rows over all banks
 inline constexpr int kHaloVectors = kHaloDepth / 8, kHaloStages = 4;
 
+// Pixels of a chunk. Products of four waves together read vectors of eight channels: all pixels' first vectors, then
+// their second ones. One vector of padding spreads the eight vectors of a pixel over all banks.
+struct HaloPixels {
+  static constexpr u32 kVectorPitch = (kBorderedPixels + 1) * 8;  // from a vector to the next one of a pixel
+  static constexpr u32 kPitch = kHaloTogether ? 8 : kHaloPitch;   // from a pixel to the next one
+  static constexpr u32 kElements = kHaloTogether ? kHaloVectors * kVectorPitch : kBorderedPixels * kHaloPitch;
+  GPU_FUNCTION static u32 place(u32 pixel, u32 vector) {
+    return pixel * kPitch + vector * (kHaloTogether ? kVectorPitch : 8);
+  }
+};
+
 // Weights of a step. Products of four waves together read vectors of eight channels: all outputs' first vectors, then
 // their second ones.
 template <int columns>
@@ -32,17 +43,29 @@ template <int columns>
 struct HaloMemory {
   using Weights = HaloWeights<columns>;
   alignas(16) Half weights[kHaloStages][Weights::kElements];
-  alignas(16) Half pixels[2][kBorderedPixels * kHaloPitch];  // of this chunk and of the next one
-  i32 places[kBorderedPixels];                               // pixels in x; -1: outside of the image
-  alignas(8) float addend[columns];                          // bias and shift
+  alignas(16) Half pixels[2][HaloPixels::kElements];  // of this chunk and of the next one
+  i32 places[kBorderedPixels];                        // pixels in x; -1: outside of the image
+  alignas(8) float addend[columns];                   // bias and shift
 };
 
-// The rows of the tile that a wave makes: one row is the 16 pixels of a fragment.
+// The pixels of the tile that a wave makes. Four waves together make squares of 8 x 8 pixels, next to each other, in
+// which each has two rows; alone, a wave makes rows of 16 pixels, which are a fragment.
 struct HaloShare {
   static constexpr int kWaves = kHaloThreads / static_cast<int>(kWave), kRows = kHaloSide / kWaves;
-  GPU_FUNCTION static i32 row(int i) {
+  // Position of sum i of fragment r.
+  GPU_FUNCTION static i32 y(int r, int i) {
     const auto wave = static_cast<i32>(wave_index());
-    return wave % 4 + 4 * (i + wave / 4 * kRows);
+    if constexpr (kHaloTogether) return wave / 4 * 8 + wave % 4 * 2 + row_slot(i);
+    return wave % 4 + 4 * (r + wave / 4 * kRows);
+  }
+  GPU_FUNCTION static i32 x(int r, int i) {
+    if constexpr (kHaloTogether) return r * 8 + static_cast<i32>(lane()) / 4;
+    return static_cast<i32>(row_of(i));
+  }
+  // The bordered pixel of fragment r's first row for the first tap.
+  GPU_FUNCTION static u32 first(int r) {
+    if constexpr (kHaloTogether) return wave_index() / 4 * 8 * kBorderedSide + static_cast<u32>(r) * 8;
+    return static_cast<u32>(y(r, 0) * kBorderedSide);
   }
 };
 template <int columns>
@@ -83,11 +106,11 @@ class HaloSteps {
   GPU_INLINE void begin() {
     if (chunk_ <= last_chunk_) {
       copy_weights(memory_.weights[step_ % kHaloStages]);
-      // No step reads the other chunk's memory any more when the third step of a chunk begins to come.
-      if (tap_ >= 2 && chunk_ < last_chunk_) {
+      // No step reads the other chunk's memory any more when this step of a chunk begins to come.
+      if (tap_ >= kFirstTap && chunk_ < last_chunk_) {
 #pragma unroll
         for (int i = 0; i < kPixelVectors; ++i) {
-          const i32 index = ((tap_ - 2) * kPixelVectors + i) * kHaloThreads + static_cast<i32>(thread_index());
+          const i32 index = ((tap_ - kFirstTap) * kPixelVectors + i) * kHaloThreads + static_cast<i32>(thread_index());
           if (index < kBorderedPixels * kHaloVectors) copy_pixel(index, chunk_ + 1, memory_.pixels[(loaded_ + 1) % 2]);
         }
       }
@@ -106,9 +129,11 @@ class HaloSteps {
   }
 
  private:
-  // Vectors of the next chunk that a thread brings with a step: in seven steps at most.
+  // Products of four waves read the pixels until the second step after theirs.
+  static constexpr i32 kFirstTap = kHaloTogether ? 3 : 2;
+  // Vectors of the next chunk that a thread brings with a step.
   static constexpr int kPixelVectors = 2;
-  static_assert((kHaloTaps - 2) * kPixelVectors * kHaloThreads >= kBorderedPixels * kHaloVectors);
+  static_assert((kHaloTaps - kFirstTap) * kPixelVectors * kHaloThreads >= kBorderedPixels * kHaloVectors);
 
   GPU_INLINE void copy(Half* to, const Half* from, bool inside) {
     if constexpr (kCopiesPassRegisters) {
@@ -122,7 +147,7 @@ class HaloSteps {
     const i32 channel = chunk * kHaloDepth + vector * 8;
     const bool inside = place >= 0 && channel < a_.channels;
     const Half* const x = static_cast<const Half*>(a_.x);
-    copy(pixels + static_cast<u32>(pixel) * kHaloPitch + static_cast<u32>(vector) * 8,
+    copy(pixels + HaloPixels::place(static_cast<u32>(pixel), static_cast<u32>(vector)),
          inside ? x + static_cast<i64>(place) * a_.channels + channel : x, inside);
   }
   // Eight lanes have the same vector of eight outputs, which are neighbors in the block's memory; a wave reads parts of
@@ -175,46 +200,46 @@ GPU_FUNCTION inline void prepare_halo(const ConvNhwcArgs& a, const HaloTile& til
   }
 }
 
-// One step: a tap of 64 channels. The fragments of 32 channels are loaded while those before are multiplied.
+// One step: a tap of 64 channels.
 template <class T, int columns>
 GPU_INLINE inline void multiply_tap(const Half* pixels, const Half* weights, HaloSums<columns>& sums) {
+#ifdef GABBRO_TOGETHER
+  begin_together();
+#pragma unroll
+  for (u32 vector = 0; vector < kHaloVectors; vector += 2) {
+    const u64 tile = together_columns<columns>(weights + HaloWeights<columns>::place(0, vector));
+#pragma unroll
+    for (int r = 0; r < HaloShare::kRows; ++r) {
+      const Half* const first = pixels + HaloPixels::place(HaloShare::first(r), vector);
+      RowsProduct<T, columns>::multiply(
+          together_rows<kBorderedSide * HaloPixels::kPitch, HaloPixels::kVectorPitch>(first), tile, true,
+          sums[r][0].value);
+    }
+  }
+  sent_together();
+#else
+  // The fragments of 32 channels are loaded while those before are multiplied.
   constexpr u32 kHalf = kHaloDepth / 2;
 #pragma unroll
   for (u32 half = 0; half < kHaloDepth; half += kHalf) {
     Fragment rows[kHalf / kTile][HaloShare::kRows];
-#ifdef GABBRO_TOGETHER
-    done_together<1>();  // the products that have read these registers
-#endif
 #pragma unroll
     for (u32 k = 0; k < kHalf; k += kTile) {
 #pragma unroll
       for (int r = 0; r < HaloShare::kRows; ++r)
-        rows[k / kTile][r] = load_fragment(
-            pixels + static_cast<u32>(HaloShare::row(r) * kBorderedSide) * kHaloPitch + half + k, kHaloPitch);
+        rows[k / kTile][r] = load_fragment(pixels + HaloPixels::place(HaloShare::first(r), (half + k) / 8), kHaloPitch);
     }
-#ifdef GABBRO_TOGETHER
-    begin_together();
-#endif
 #pragma unroll
     for (u32 k = 0; k < kHalf; k += kTile) {
-#ifdef GABBRO_TOGETHER
-      const u64 tile = together_columns<columns>(weights + HaloWeights<columns>::place(0, (half + k) / 8));
-#pragma unroll
-      for (int r = 0; r < HaloShare::kRows; ++r)
-        WideProduct<T, columns>::add(rows[k / kTile][r], tile, sums[r][0].value);
-#else
 #pragma unroll
       for (int o = 0; o < columns / static_cast<int>(kTile); ++o) {
         const Columns tile = load_columns(weights + static_cast<u32>(o) * kTile * kHaloPitch + half + k, kHaloPitch);
 #pragma unroll
         for (int r = 0; r < HaloShare::kRows; ++r) multiply<T>(rows[k / kTile][r], tile, sums[r][o]);
       }
-#endif
     }
-#ifdef GABBRO_TOGETHER
-    sent_together();
-#endif
   }
+#endif
 }
 
 // Transposes words between four lanes: word j of lane i goes to lane j as word i.
@@ -239,10 +264,9 @@ GPU_FUNCTION inline void store_vectors(const ConvNhwcArgs& a, const HaloTile& ti
   constexpr int kGroups = columns / 8 < 4 ? columns / 8 : 4;  // of eight columns, which four lanes exchange
 #pragma unroll
   for (int r = 0; r < HaloShare::kRows; ++r) {
-    const i32 y = tile.y + HaloShare::row(r);
 #pragma unroll
     for (int slot = 0; slot < kRowSlots; ++slot) {
-      const i32 x = tile.x + static_cast<i32>(row_of(2 * slot));
+      const i32 y = tile.y + HaloShare::y(r, 2 * slot), x = tile.x + HaloShare::x(r, 2 * slot);
       const bool is_pixel = y < a.window.out[1] && x < a.window.out[2];
       const i64 pixel = (static_cast<i64>(tile.image) * a.window.out[1] + y) * a.window.out[2] + x;
 #pragma unroll
@@ -279,10 +303,9 @@ GPU_FUNCTION inline void store_elements(const ConvNhwcArgs& a, const HaloTile& t
                                         const HaloSums<columns>& sums) {
 #pragma unroll
   for (int r = 0; r < HaloShare::kRows; ++r) {
-    const i32 y = tile.y + HaloShare::row(r);
 #pragma unroll
     for (int i = 0; i < Accumulator::kCount; ++i) {
-      const i32 x = tile.x + static_cast<i32>(row_of(i));
+      const i32 y = tile.y + HaloShare::y(r, i), x = tile.x + HaloShare::x(r, i);
       if (y >= a.window.out[1] || x >= a.window.out[2]) continue;
       const i64 pixel = (static_cast<i64>(tile.image) * a.window.out[1] + y) * a.window.out[2] + x;
 #pragma unroll
@@ -323,10 +346,11 @@ GPU_FUNCTION inline void conv_halo(const ConvNhwcArgs& a) {
       steps.template end<1>();
 #ifdef GABBRO_TOGETHER
       show_together();
+      done_together<1>();
 #endif
       barrier();  // this step is there; products of all steps but the last one are done
       steps.begin();
-      multiply_tap<T, columns>(pixels + static_cast<u32>(tap / 3 * kBorderedSide + tap % 3) * kHaloPitch,
+      multiply_tap<T, columns>(pixels + static_cast<u32>(tap / 3 * kBorderedSide + tap % 3) * HaloPixels::kPitch,
                                memory.weights[step % kHaloStages], sums);
     }
   }
