@@ -160,7 +160,7 @@ GPU_INLINE inline void multiply_tap(const Half* pixels, const Half* weights, Hal
 #endif
 }
 
-// Products of a step; those of the step before are done then.
+// Products of a step. Returns when products of the step before are done.
 template <class T, int columns>
 GPU_INLINE inline void multiply_step(const Half* pixels, const Half (*weights)[HaloWeights<columns>::kElements],
                                      HaloSums<columns>& sums) {
