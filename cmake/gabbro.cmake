@@ -23,6 +23,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND memory GREATER 6000)
 endif()
 add_library(gabbro_options INTERFACE)
 target_link_libraries(gabbro_options INTERFACE gabbro_plain_options)
+# clang++ before 19 has no `operator delete` with a size unless it is asked for.
+target_compile_options(gabbro_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-fsized-deallocation>)
 set(gabbro_test_seconds 900)  # that a test program may take
 if(GABBRO_SANITIZE)
   target_compile_options(gabbro_options INTERFACE -fsanitize=${GABBRO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -7,13 +7,10 @@
 #ifdef GABBRO_TOGETHER
 namespace gabbro::gpu::GABBRO_GPU {
 
-inline constexpr int kTogetherThreads = 256, kTogetherKeys = 64;
 // Slots of tiles: the next tile's keys are read while a later tile arrives, and values of this tile too.
 inline constexpr int kKeySlots = 2, kValueSlots = 3;
 template <int dim, int threads, int keys>
 using TogetherRows = RowLayout<dim, threads / 2, threads, keys, true>;
-template <int dim>
-using Together = TogetherRows<dim, kTogetherThreads, kTogetherKeys>;
 
 template <class L>
 struct TogetherMemory {
@@ -240,15 +237,16 @@ GPU_FUNCTION inline void attention_together_late(const DenseAttentionArgs& a) {
 
 }  // namespace gabbro::gpu::GABBRO_GPU
 
-#define GABBRO_ATTENTION_TOGETHER(suffix, T, dim)                                                            \
-  GPU_EARLY_BLOCKS_KERNEL(attention_together_##suffix##_##dim, gabbro::gpu::GABBRO_GPU::kTogetherThreads, 2, \
-                          gabbro::gpu::GABBRO_GPU::TogetherMemory<gabbro::gpu::GABBRO_GPU::Together<dim>>,   \
-                          gabbro::gpu::DenseAttentionArgs,                                                   \
-                          attention_together_late<gabbro::gpu::T, gabbro::gpu::GABBRO_GPU::Together<dim>>)
-GABBRO_ATTENTION_TOGETHER(f16, Half, 48)
-GABBRO_ATTENTION_TOGETHER(f16, Half, 64)
-GABBRO_ATTENTION_TOGETHER(f16, Half, 80)
-GABBRO_ATTENTION_TOGETHER(bf16, BFloat, 48)
-GABBRO_ATTENTION_TOGETHER(bf16, BFloat, 64)
-GABBRO_ATTENTION_TOGETHER(bf16, BFloat, 80)
+#define GABBRO_ATTENTION_TOGETHER(suffix, T, dim, keys, threads, blocks)                                        \
+  GPU_EARLY_BLOCKS_KERNEL(attention_together_##suffix##_##dim##_##keys, threads, blocks,                        \
+                          gabbro::gpu::GABBRO_GPU::TogetherMemory<gabbro::gpu::GABBRO_GPU::Rows##dim##_##keys>, \
+                          gabbro::gpu::DenseAttentionArgs,                                                      \
+                          attention_together_late<gabbro::gpu::T, gabbro::gpu::GABBRO_GPU::Rows##dim##_##keys>)
+#define GABBRO_OF_TILE(dim, keys, threads, blocks, time)           \
+  namespace gabbro::gpu::GABBRO_GPU {                              \
+  using Rows##dim##_##keys = TogetherRows<dim, threads, keys>;     \
+  }                                                                \
+  GABBRO_ATTENTION_TOGETHER(f16, Half, dim, keys, threads, blocks) \
+  GABBRO_ATTENTION_TOGETHER(bf16, BFloat, dim, keys, threads, blocks)
+GABBRO_TOGETHER_TILES(GABBRO_OF_TILE)
 #endif

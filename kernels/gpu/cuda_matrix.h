@@ -171,6 +171,13 @@ GPU_FUNCTION inline u64 together_columns(const Half* tiles) {
   constexpr u64 kHalfOfK = columns / 8 * 128, kNextTile = 128;
   return (shared_address(tiles) & 0x3ffff) >> 4 | (kHalfOfK >> 4) << 16 | (kNextTile >> 4) << 32;
 }
+// Rows in groups of eight: eight k of a group are 128 contiguous bytes. The next group is `row_step` elements on, the
+// next eight k are `k_step` elements on.
+template <u32 row_step, u32 k_step>
+GPU_FUNCTION inline u64 together_rows(const Half* tile) {
+  constexpr u64 kNextK = k_step * 2, kNextRows = row_step * 2;
+  return (shared_address(tile) & 0x3ffff) >> 4 | (kNextK >> 4) << 16 | (kNextRows >> 4) << 32;
+}
 // 0, which the compiler does not know: where a product's operands are results of loads, it would move them to the
 // registers that belong together as soon as they are loaded, and wait for them there.
 GPU_FUNCTION inline u32 hidden_zero() {

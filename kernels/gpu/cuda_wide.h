@@ -97,9 +97,12 @@ struct RowsProduct;
       }                                                                         \
     }                                                                           \
   };
+GABBRO_ROWS_PRODUCT(16, 8, 8, 9, 10)
+GABBRO_ROWS_PRODUCT(48, 24, 24, 25, 26)
 GABBRO_ROWS_PRODUCT(64, 32, 32, 33, 34)
 GABBRO_ROWS_PRODUCT(80, 40, 40, 41, 42)
 GABBRO_ROWS_PRODUCT(128, 64, 64, 65, 66)
+GABBRO_ROWS_PRODUCT(160, 80, 80, 81, 82)
 #undef GABBRO_ROWS_PRODUCT
 #undef GABBRO_ADD_ROWS
 #undef GABBRO_WIDE

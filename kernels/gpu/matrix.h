@@ -27,6 +27,7 @@
 // If GABBRO_TOGETHER is defined, four waves multiply in one instruction, each its own Fragment by columns in shared
 // memory:
 //   together_columns<columns>(tiles)   names the columns, whose order cuda_matrix.h describes
+//   together_rows<row_step, k_step>(tile)    names rows in groups of eight, see cuda_matrix.h
 //   WideProduct<T, columns>::add(a, columns, sums)    T: Half or BFloat
 //   ... ::add_transposed(a, columns, sums)            of transposed_together_columns<rows>(tile)
 //   RowsProduct<T, columns>::multiply(rows, columns, adds, sums)    rows in shared memory as well; without `adds` sums

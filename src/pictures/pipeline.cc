@@ -1,6 +1,7 @@
 #include "src/pictures/pipeline.h"
 
 #include "gabbro/graph/eval.h"
+#include "gabbro/ops/shapes.h"
 #include "src/base/error.h"
 #include "src/pictures/guidance.h"
 #include "src/pictures/pipeline_state.h"
@@ -199,43 +200,77 @@ const std::vector<Tensor>& Pipeline::State::prepare_text(const EncodedPrompts& p
   return last.tensors;
 }
 
+// The scale of guidance as an input of the step's plan, [].
+const Tensor& Pipeline::State::guidance_scale(double scale) {
+  LastGuidance& last = last_guidance;
+  if (!last.tensor.defined() || last.scale != scale) {
+    const auto factor = static_cast<float>(scale);
+    last = {.scale = scale, .tensor = device->upload(DType::f32, Shape{}, &factor)};
+  }
+  return last.tensor;
+}
+
+namespace {
+
+// guided() without rescaling of a batch, [2, C, H, W], on the device.
+Tensor guided_pair(const Tensor& pair, const Tensor& scale) {
+  const Tensor without = slice(pair, 0, 0, 1), with = slice(pair, 0, 1, 1);  // [1, C, H, W]
+  return without + (with - without) * scale;
+}
+
+}  // namespace
+
+// The inputs of a step that depend on its state: one latent with the condition's channels, times, and the guidance of
+// models that were distilled with it.
+std::vector<Tensor> Pipeline::State::step_inputs(const Latent& x, const Latent& condition, double timestep,
+                                                 int64_t batch, double guidance, int64_t height, int64_t width) const {
+  const diffusion::DenoiserFacts& model = unet->facts();
+  std::vector<float> times = unet->time_features(timestep), joined;
+  if (batch == 2) times.insert(times.end(), times.begin(), times.begin() + model.time_features);
+  if (!condition.empty()) {
+    joined = x;
+    joined.insert(joined.end(), condition.begin(), condition.end());
+  }
+  const Shape one{1, model.in_channels, height, width};
+  std::vector<Tensor> inputs{device->upload(DType::f32, one, condition.empty() ? x.data() : joined.data()),
+                             device->upload(DType::f32, Shape{batch, model.time_features}, times.data())};
+  if (model.guidance_features > 0) {
+    // Models that were distilled with guidance take 1000 times its excess over 1 (Luo et al. 2023).
+    const std::vector<float> features = diffusion::sinusoid_features(
+        1000 * (guidance - 1), {.width = model.guidance_features, .cosines_first = false, .shift = 1});
+    inputs.push_back(device->upload(DType::f32, Shape{batch, model.guidance_features}, features.data()));
+  }
+  return inputs;
+}
+
+// One latent goes to the device, and one prediction comes back: with guidance the plan makes a batch of two of the
+// latent. Rescaled guidance takes deviations on the host.
 std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condition, double timestep,
                                             const EncodedPrompts& prompts, const PictureRequest& request,
                                             int64_t height, int64_t width) {
   const diffusion::DenoiserFacts& model = unet->facts();
   const int64_t batch = prompts.guides ? 2 : 1;
-  const std::vector<float> features = unet->time_features(timestep);
-  std::vector<float> latents, times, guidance;
-  latents.reserve(static_cast<size_t>(batch) * (x.size() + condition.size()));
-  for (int64_t i = 0; i < batch; ++i) {
-    latents.insert(latents.end(), x.begin(), x.end());
-    latents.insert(latents.end(), condition.begin(), condition.end());
-    times.insert(times.end(), features.begin(), features.end());
-  }
-  std::vector<Tensor> inputs{device->upload(DType::f32, Shape{batch, model.in_channels, height, width}, latents.data()),
-                             device->upload(DType::f32, Shape{batch, model.time_features}, times.data())};
-  if (model.guidance_features > 0) {
-    // Models that were distilled with guidance take 1000 times its excess over 1 (Luo et al. 2023).
-    guidance = diffusion::sinusoid_features(1000 * (request.guidance - 1),
-                                            {.width = model.guidance_features, .cosines_first = false, .shift = 1});
-    inputs.push_back(device->upload(DType::f32, Shape{batch, model.guidance_features}, guidance.data()));
-  }
+  const bool guides_here = prompts.guides && request.guidance_rescale == 0;
+  std::vector<Tensor> inputs = step_inputs(x, condition, timestep, batch, request.guidance, height, width);
   const size_t at_added = inputs.size();
   if (model.added_features > 0)
     inputs.push_back(added_features(prompts, height * facts.size_multiple, width * facts.size_multiple));
   const std::vector<Tensor>& prepared = prepare_text(prompts);
   inputs.insert(inputs.end(), prepared.begin(), prepared.end());
   if (adapters->strengths().defined()) inputs.push_back(adapters->strengths());
-  std::vector<int64_t> shape{batch, height, width, prompts.length};
+  if (guides_here) inputs.push_back(guidance_scale(request.guidance));
+  std::vector<int64_t> shape{batch, height, width, prompts.length, guides_here};
   for (const int64_t part : adapters->plan_key()) shape.push_back(part);
+  const Shape all{batch, model.in_channels, height, width};
   const auto forward = [&] {
-    return std::vector<Tensor>{unet->forward({.latent = inputs[0],
-                                              .time = inputs[1],
-                                              .context = {},
-                                              .guidance = model.guidance_features > 0 ? inputs[2] : Tensor(),
-                                              .added = model.added_features > 0 ? inputs[at_added] : Tensor(),
-                                              .text = prepared,
-                                              .cancel = request.cancel})};
+    const Tensor output = unet->forward({.latent = prompts.guides ? broadcast_to(inputs[0], all) : inputs[0],
+                                         .time = inputs[1],
+                                         .context = {},
+                                         .guidance = model.guidance_features > 0 ? inputs[2] : Tensor(),
+                                         .added = model.added_features > 0 ? inputs[at_added] : Tensor(),
+                                         .text = prepared,
+                                         .cancel = request.cancel});
+    return std::vector<Tensor>{guides_here ? guided_pair(output, inputs.back()) : output};
   };
   const bool compiles = !unet->computes_in_parts();
   if (compiles && (compiled == nullptr || compiled_for != shape)) {
@@ -246,9 +281,9 @@ std::vector<float> Pipeline::State::denoise(const Latent& x, const Latent& condi
   const std::vector<Tensor> outputs = compiles ? (*compiled)(inputs, request.cancel) : forward();
   eval(outputs, request.cancel);
   std::vector<float> output = to_host<float>(outputs[0]);
-  if (!prompts.guides) return output;
-  const std::span all(output);
-  return guided(all.first(x.size()), all.subspan(x.size()), request.guidance, request.guidance_rescale);
+  if (!prompts.guides || guides_here) return output;
+  const std::span pair(output);
+  return guided(pair.first(x.size()), pair.subspan(x.size()), request.guidance, request.guidance_rescale);
 }
 
 }  // namespace gabbro::pictures

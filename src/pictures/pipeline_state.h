@@ -47,6 +47,10 @@ struct Pipeline::State {
     int64_t height = 0, width = 0;
     Tensor tensor;  // undefined: none yet
   } last_added;
+  struct LastGuidance {
+    double scale = 0;
+    Tensor tensor;  // undefined: none yet
+  } last_guidance;
   // The denoiser for a batch, sides and a length of text; the last one.
   std::unique_ptr<Compiled> compiled;
   std::vector<int64_t> compiled_for;
@@ -62,6 +66,9 @@ struct Pipeline::State {
   std::vector<float> denoise(const Latent& x, const Latent& condition, double timestep, const EncodedPrompts& prompts,
                              const PictureRequest& request, int64_t height, int64_t width);
   const Tensor& added_features(const EncodedPrompts& prompts, int64_t height, int64_t width);
+  const Tensor& guidance_scale(double scale);
+  std::vector<Tensor> step_inputs(const Latent& x, const Latent& condition, double timestep, int64_t batch,
+                                  double guidance, int64_t height, int64_t width) const;
   const std::vector<Tensor>& prepare_text(const EncodedPrompts& prompts);
   const diffusion::Autoencoder& wide_autoencoder();  // in f32; loaded at first use
   void note_overflow(const char* part, std::vector<std::string>& notes);

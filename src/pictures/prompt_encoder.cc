@@ -64,7 +64,8 @@ int64_t PromptEncoder::most_skipped() const {
 void PromptEncoder::note_unused(std::span<const PromptTokens> texts, PromptSyntax syntax,
                                 std::vector<std::string>& notes) const {
   for (const auto& [name, embedding] : embeddings_.front()) {
-    const auto is_of = [&](const PromptToken& token) { return token.vector == &embedding->vectors.front(); };
+    const auto* const first = &embedding->vectors.front();
+    const auto is_of = [first](const PromptToken& token) { return token.vector == first; };
     const bool used = std::ranges::any_of(texts, [&](const PromptTokens& text) {
       return std::ranges::any_of(text.chunks,
                                  [&](const PromptChunk& chunk) { return std::ranges::any_of(chunk, is_of); });

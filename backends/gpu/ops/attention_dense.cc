@@ -2,9 +2,12 @@
 #include "kernels/attention/attention_dense.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include <fmt/format.h>
 
 #include "backends/common/request.h"
 #include "backends/gpu/kernel_table.h"
@@ -52,33 +55,65 @@ std::string plain_kernel(const DenseAttentionArgs& args, const std::string& type
   return "attention_dense_" + type + (args.dim <= 64 ? "_64" : args.dim <= 128 ? "_128" : "_256");
 }
 
+// A kernel with the rows of its blocks.
+struct Choice {
+  std::string name;
+  const api::Function* function;
+  int64_t rows;
+};
+
 // Products of four waves together (kernels/attention/attention_together.cc) are for aligned rows of queries that see
-// all keys, on targets that have them.
-std::string kernel_of(const DenseAttentionArgs& args, const std::string& type, const MakeContext& context) {
-  if (args.mask.type == MaskType::kNone && args.causal == 0 && args.loose == 0) {
-    for (const int dim : {48, 64, 80}) {
-      const std::string name = "attention_together_" + type + "_" + std::to_string(dim);
-      if (args.dim <= dim && context.function_if_any(name) != nullptr) return name;
-    }
+// all keys, on targets that have them. The kernels of the smallest heads that hold the request's heads have tiles of
+// several sizes: the one with the least estimated time is taken.
+Choice choose(const DenseAttentionArgs& args, const std::string& type, int64_t heads, const MakeContext& context) {
+  struct Tile {
+    int dim, keys, threads;
+    float time;
+  };
+#define GABBRO_APPLY(dim, keys, threads, blocks, time) {dim, keys, threads, time},
+  static constexpr Tile kTiles[] = {GABBRO_TOGETHER_TILES(GABBRO_APPLY)};
+#undef GABBRO_APPLY
+  constexpr int kLeastOfWide = 128;  // up to here the kernel of f16 products has heads of that size
+  const std::string plain = plain_kernel(args, type);
+  Choice best{plain, context.function(plain), args.dim <= 128 ? kDenseRows : kWideDenseRows};
+  if (args.mask.type != MaskType::kNone || args.causal != 0 || args.loose != 0) return best;
+  double least = std::numeric_limits<double>::infinity();
+  int dim = 0;
+  for (const Tile& tile : kTiles) {
+    if (args.dim > tile.dim || (dim != 0 && tile.dim != dim)) continue;
+    if (tile.dim > kLeastOfWide && args.dim <= kLeastOfWide) continue;
+    const std::string name = fmt::format("attention_together_{}_{}_{}", type, tile.dim, tile.keys);
+    const api::Function* const function = context.function_if_any(name);
+    if (function == nullptr) continue;
+    dim = tile.dim;
+    const int64_t rows = tile.threads / 2, blocks = heads * blocks_for(args.queries, static_cast<u32>(rows));
+    const int64_t rounds = blocks_for(blocks, static_cast<u32>(api::resident_blocks(function)));
+    const int64_t keys = int64_t{blocks_for(args.keys, static_cast<u32>(tile.keys))} * tile.keys;
+    const double time = static_cast<double>(rounds * keys) * tile.time;
+    if (time >= least) continue;
+    least = time;
+    best = {name, function, rows};
   }
-  return plain_kernel(args, type);
+  return best;
 }
 
 class AttentionDense : public Kernel {
  public:
   AttentionDense(const DenseAttentionArgs& args, DType dtype, int64_t batches, const MakeContext& context)
       : args_(args) {
-    const std::string type(dtype_name(dtype)), name = kernel_of(args, type, context);
-    function_ = context.function(name);
+    const std::string type(dtype_name(dtype));
+    const int64_t heads = batches * args.heads, plain_rows = args.dim <= 128 ? kDenseRows : kWideDenseRows;
+    const Choice choice = choose(args, type, heads, context);
+    function_ = choice.function;
     loose_function_ = context.function(plain_kernel(args, type));
-    const int64_t heads = batches * args.heads, block_rows = args.dim <= 128 ? kDenseRows : kWideDenseRows;
-    grid_ = {static_cast<u32>(heads), blocks_for(args.queries, static_cast<u32>(block_rows))};
+    grid_ = {static_cast<u32>(heads), blocks_for(args.queries, static_cast<u32>(choice.rows))};
+    loose_grid_ = {grid_.x, blocks_for(args.queries, static_cast<u32>(plain_rows))};
     // The keys are dealt out where there would be too few blocks to keep the device busy.
     const int64_t blocks = int64_t{grid_.x} * grid_.y, enough = api::resident_blocks(function_);
     args_.splits = static_cast<i32>(
         std::clamp<int64_t>(std::min(enough / blocks, args.keys / context.chip().split_keys), 1, kMost));
-    grid_.z = static_cast<u32>(args_.splits);
-    implementation = name;
+    grid_.z = loose_grid_.z = static_cast<u32>(args_.splits);
+    implementation = choice.name;
     rows_ = heads * args.queries;
     if (args_.splits > 1) {
       merge_ = context.function("attention_dense_merge_" + type);
@@ -101,7 +136,7 @@ class AttentionDense : public Kernel {
       if (!is_16_byte_aligned(data)) args.loose = 1;
     args.y = output<void>(launch, 0);
     args.partials = static_cast<float*>(launch.scratch);
-    run(args.loose != 0 ? loose_function_ : function_, grid_, args);
+    run(args.loose != 0 ? loose_function_ : function_, args.loose != 0 ? loose_grid_ : grid_, args);
     if (merge_ == nullptr) return;
     run(merge_, {static_cast<u32>(rows_)},
         AttentionMergeArgs{args.partials, args.y, nullptr, 1, args.dim, args.splits});
@@ -112,9 +147,9 @@ class AttentionDense : public Kernel {
 
   DenseAttentionArgs args_;
   const api::Function* function_ = nullptr;
-  const api::Function* loose_function_ = nullptr;  // of the same grid, for operands that are not aligned
+  const api::Function* loose_function_ = nullptr;  // for operands that are not aligned
   const api::Function* merge_ = nullptr;
-  Dim grid_;
+  Dim grid_, loose_grid_;
   int64_t rows_ = 0;
 };
 
