@@ -51,9 +51,10 @@ def test_the_loss_is_cross_entropy_of_what_is_not_ignored(losses: Any) -> None:
 
 
 def test_what_the_cpu_refuses_in_a_half_a_card_may_refuse_too(losses: Any) -> None:
+    mixed = __import__("mixed")
     refused = "the model does not run in f16 on the CPU: Unsupported dtype Half"
     size = RuntimeError("cuFFT only supports dimensions whose sizes are powers of two, but got a signal size of[6]")
     with pytest.raises(pytest.skip.Exception, match=r"Unsupported dtype Half; .*powers of two"):
-        losses.skip_where_refused(size, refused, "cuda:0")
-    losses.skip_where_refused(size, "", "cuda:0")  # the CPU has it: the caller raises
-    losses.skip_where_refused(RuntimeError("CUDA error: an illegal memory access"), refused, "cuda:0")
+        mixed.skip_where_refused(size, refused, "cuda:0")
+    mixed.skip_where_refused(size, "", "cuda:0")  # the CPU has it: the caller raises
+    mixed.skip_where_refused(RuntimeError("CUDA error: an illegal memory access"), refused, "cuda:0")

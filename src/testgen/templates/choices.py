@@ -1,4 +1,5 @@
 """Discrete choices of a model, such as the experts of a router: among scores that are nearly equal rounding chooses.
+Sides of a kink are such choices, too, for a gradient (kinks.py).
 
 A device that chooses otherwise there is not at fault, though its outputs differ by more than rounding errors. So where a
 limit is exceeded, the device runs once more and follows the oracle's choices, but only where the oracle's own scores of
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+import kinks
 from attention import Recomputed
 
 Compute = Callable[[Any], torch.Tensor]
@@ -26,11 +28,11 @@ ORDER = 4.0  # how much larger the tolerance of scores may be in a form that sum
 
 @dataclasses.dataclass
 class Choice:
-    """One call of topk: scores and chosen indices on the CPU, and the axis."""
+    """One call of topk: scores and chosen indices on the CPU, and the axis. Without indices the argument of a kink."""
 
     scores: torch.Tensor
-    indices: torch.Tensor
-    axis: int
+    indices: torch.Tensor | None = None
+    axis: int = -1
 
 
 class Choices(TorchFunctionMode):
@@ -42,6 +44,8 @@ class Choices(TorchFunctionMode):
         self.made: list[Choice] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if kinks.is_bent(func, args):
+            return self.bend(func, args, kwargs or {})
         result = func(*args, **(kwargs or {}))
         if func not in CHOOSERS or not args or not args[0].is_floating_point():
             return result
@@ -53,9 +57,19 @@ class Choices(TorchFunctionMode):
         indices = self.chosen(number).to(args[0].device)
         return torch.return_types.topk((args[0].gather(axis, indices), indices))  # type: ignore[call-arg,unused-ignore]
 
+    def bend(self, func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """A function with a kink, with the derivative at the oracle's argument where that is as good as equal."""
+        number = len(self.made)
+        self.made.append(Choice(args[0].detach().cpu().double()))
+        if number >= len(self.of_oracle) or not fits(self.made[number], self.of_oracle[number]):
+            return func(*args, **options)
+        allowed = math.inf if self.allowed is None else self.allowed[number]
+        return kinks.with_slope_at(func, self.of_oracle[number].scores, allowed, args, options)
+
     def chosen(self, number: int) -> torch.Tensor:
         """The oracle's indices, in rows where its scores of both choices are as good as equal; else the run's own."""
         own, oracle = self.made[number].indices, self.of_oracle[number]
+        assert own is not None and oracle.indices is not None
         if self.allowed is None:
             return oracle.indices
         both = [oracle.scores.gather(oracle.axis, indices) for indices in (oracle.indices, own)]
@@ -64,16 +78,18 @@ class Choices(TorchFunctionMode):
 
 
 def fits(mine: Choice, oracles: Choice) -> bool:
+    if mine.indices is None or oracles.indices is None:
+        return mine.indices is oracles.indices and mine.scores.shape == oracles.scores.shape
     return mine.scores.shape == oracles.scores.shape and mine.indices.shape == oracles.indices.shape
 
 
 def tolerance(close: Choice, exact: Choice, factor: float, floor: float) -> float:
-    """Twice the tolerance of a score, from the CPU's error: both scores of a pair can be off."""
+    """Twice the tolerance of a score, from the CPU's error: both scores of a pair can be off. Once that of a kink."""
     finite = exact.scores.isfinite() & close.scores.isfinite() if fits(close, exact) else None
     if finite is None or not bool(finite.any()):
         return 0.0
     error = float((close.scores - exact.scores)[finite].abs().max())
-    return 2 * (factor * error + floor * float(exact.scores[finite].abs().max()))
+    return (1 if exact.indices is None else 2) * (factor * error + floor * float(exact.scores[finite].abs().max()))
 
 
 def attentions(model: Any) -> list[str | None]:

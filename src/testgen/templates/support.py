@@ -177,6 +177,13 @@ def set_implementation(model: Any, attention: str | None) -> Any:
     """The attention by name, and experts one by one, since grouped products exist on few devices and dtypes."""
     if attention is not None and hasattr(model, "set_attn_implementation"):
         model.set_attn_implementation(attention)
+        own = model.config
+        for (
+            part
+        ) in model.modules():  # transformers 5.17 leaves copies of the configuration out, as T5's stacks have them
+            config: Any = getattr(part, "config", None)
+            if type(config) is type(own) and config._attn_implementation != own._attn_implementation:
+                config._attn_implementation = own._attn_implementation
     for part in model.modules():  # models of several parts cannot do it for all of them
         if hasattr(part, "set_experts_implementation") and part._can_set_experts_implementation():
             part.set_experts_implementation("eager")
