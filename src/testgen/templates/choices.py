@@ -121,8 +121,8 @@ class Again:
     comparable: float = math.inf
     forms: tuple[Compute, Compute] | None = None  # the plain call, which measures the CPU, and the form of the device
 
-    def close(self) -> torch.Tensor:
-        """The CPU's."""
+    def close(self, order: int) -> torch.Tensor:
+        """The CPU's. order: a number of the order of sums that the caller has set."""
         return self.compute(self.reference)
 
     def holds(self, is_exact: Callable[[torch.Tensor], bool]) -> bool:
@@ -167,3 +167,35 @@ class Again:
         with Choices(exact.made) as close:
             value = run(self.reference)
         return value, exact.made, [tolerance(c, e, factor, floor) for c, e in zip(close.made, exact.made, strict=False)]
+
+
+@dataclasses.dataclass
+class OneOf(Again):
+    """One of many values that `compute` gives at once, by name: `kept` has them for the next one, which is asked alike."""
+
+    name: str = ""
+    kept: dict[Any, Any] = dataclasses.field(default_factory=dict)
+
+    def once(self, what: Any, make: Callable[[], Any]) -> Any:
+        if what not in self.kept:
+            self.kept[what] = make()
+        return self.kept[what]
+
+    def close(self, order: int) -> torch.Tensor:
+        value: torch.Tensor = self.once(order, lambda: self.compute(self.reference))[self.name]
+        return value
+
+    def holds(self, is_exact: Callable[[torch.Tensor], bool]) -> bool:
+        return is_exact(self.once("oracle", lambda: self.compute(self.oracle))[self.name])
+
+    def with_the_subjects_attention(self, is_exact: Callable[[torch.Tensor], bool]) -> list[torch.Tensor]:
+        def keep(of_twin: Any) -> bool:
+            self.kept["twin"] = of_twin
+            return True
+
+        found = self.once("attention", lambda: super(OneOf, self).with_the_subjects_attention(keep))
+        return [each[self.name] for each in found] if found and is_exact(self.kept["twin"][self.name]) else []
+
+    def with_the_oracles_choices(self, factor: float, floor: float) -> tuple[torch.Tensor, torch.Tensor] | None:
+        pair: Any = self.once("choices", lambda: super(OneOf, self).with_the_oracles_choices(factor, floor))
+        return (pair[0][self.name], pair[1][self.name]) if pair else None

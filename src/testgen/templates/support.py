@@ -506,7 +506,7 @@ def measure_fully(
         if entry["ratio"] <= 1.0:
             break
         with OtherOrder(seed):
-            others.append(again.close())
+            others.append(again.close(seed))
         entry = measure(name, got, close, exact, dtype, depth, others)
     if entry["reference_error"] > again.comparable:
         entry["ratio"] = min(entry["ratio"], 1.0)
