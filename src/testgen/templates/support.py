@@ -253,7 +253,9 @@ def on(value: Any, device: str | torch.device, dtype: torch.dtype | None = None)
         if torch.finfo(dtype).max < torch.finfo(value.dtype).max:  # a mask's smallest number stays a number
             finite, limits = value.isfinite(), torch.finfo(dtype)
             value = torch.where(finite, value.clamp(limits.min, limits.max), value)
-        return value.detach().to(device=device, dtype=dtype)
+        hidden = value == torch.finfo(value.dtype).min  # and stays the smallest one in a wider type
+        moved = value.detach().to(device=device, dtype=dtype)
+        return torch.where(hidden.to(device), torch.finfo(dtype).min, moved) if bool(hidden.any()) else moved
     if isinstance(value, torch.device):
         return torch.device(device)
     if isinstance(value, dict):
