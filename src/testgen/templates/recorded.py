@@ -135,26 +135,28 @@ def ceiling(row: dict[str, Any], block: str, dtype: torch.dtype) -> float:
     return max(margin * float(largest), LEAST[dtype] * support.UNIT[dtype])
 
 
-def ceiling_of_parts(dtype: torch.dtype) -> float:
-    """The largest error of any recorded model in a block next to its layers, with a margin."""
+def ceiling_of_parts(dtype: torch.dtype, depth: int) -> float:
+    """The largest error of any recorded model in a block next to its layers, with a margin; that of sums of its length,
+    `depth`, if it is more."""
     found = json.loads(OF_PARTS.read_text()).get(support.NAMES[dtype]) if OF_PARTS.is_file() else None
-    return max(MARGIN_OF_PARTS * float(found), LEAST[dtype] * support.UNIT[dtype]) if found else math.inf
+    least = max(LEAST[dtype] * support.UNIT[dtype], support.floor_of(dtype, depth))
+    return max(MARGIN_OF_PARTS * float(found), least) if found else math.inf
 
 
 def require_below_ceiling(
-    errors: tuple[float, float], block: str, dtype: torch.dtype, floor: float, is_part: bool, explain: Explain
+    errors: tuple[float, float], block: str, dtype: torch.dtype, floor: float, part: Any, explain: Explain
 ) -> None:
     """Asserts that the CPU's error in a block is at most its ceiling, and the device's at most what it may be then.
 
     The model's code is the same on both: an error that is too large on the CPU is the code's. errors: of the CPU and of
-    the device. is_part: the block is one module, such as a norm, and has a ceiling without a row of its model, too.
+    the device. part: the block if it is one module, such as a norm: it has a ceiling without a row of its model, too.
     """
     row = load()
     most, by = math.inf, "in any recorded model"
     if row and (support.FOLDER / "tiny.json").is_file() and row["config"] == checksum():
         most, by = ceiling(row, block, dtype), f"with {row['seeds']} seeds"
-    if most == math.inf and is_part:
-        most, by = ceiling_of_parts(dtype), "in any recorded model"
+    if most == math.inf and part is not None:
+        most, by = ceiling_of_parts(dtype, support.depth_of(part)), "in any recorded model"
     name = f"{case.MODEL_CLASS} first wrong block: {block} in {support.NAMES[dtype]}"
     if errors[0] > most:
         lines = [
