@@ -87,3 +87,23 @@ def test_choices_are_followed_in_a_form_with_other_calls() -> None:
 def test_choices_between_scores_that_differ_stay() -> None:
     got, _ = routed(gap=-1e-1)
     assert got.tolist() == [0.0] * 4
+
+
+def test_many_values_are_computed_once() -> None:
+    calls: list[Any] = []
+
+    def compute(model: Any) -> Any:
+        calls.append(model.config._attn_implementation)
+        value = model(torch.ones(1, dtype=torch.float64))
+        return {"one": value, "two": 2 * value}
+
+    models = Attention("eager", dtype=torch.float64), Attention("eager"), Attention("sdpa")
+    kept: dict[Any, Any] = {}
+    for name, size in (("one", 1.0), ("two", 2.0)):
+        again = choices.OneOf(compute, models[1], models[0], models[2], name=name, kept=kept)
+        assert again.holds(lambda value, size=size: bool((value - size).abs() < 1e-9))
+        found = again.with_the_subjects_attention(lambda value, size=size: bool((value - size).abs() < 1e-9))
+        assert [float(x) for x in found] == [pytest.approx(1.001 * size)]
+        assert float(again.close(0)) == float(again.close(1)) == pytest.approx(size)
+        assert again.with_the_oracles_choices(3.0, 0.0) is None  # nothing is chosen
+    assert calls.count("sdpa") == 3 and len(calls) == 8

@@ -1,5 +1,6 @@
 """Losses and mixed precision in losses.py of packs: definitions by the kind of model, and what a device may refuse."""
 
+import copy
 import sys
 import types
 from collections.abc import Iterator
@@ -51,9 +52,67 @@ def test_the_loss_is_cross_entropy_of_what_is_not_ignored(losses: Any) -> None:
 
 
 def test_what_the_cpu_refuses_in_a_half_a_card_may_refuse_too(losses: Any) -> None:
+    mixed = __import__("mixed")
     refused = "the model does not run in f16 on the CPU: Unsupported dtype Half"
     size = RuntimeError("cuFFT only supports dimensions whose sizes are powers of two, but got a signal size of[6]")
     with pytest.raises(pytest.skip.Exception, match=r"Unsupported dtype Half; .*powers of two"):
-        losses.skip_where_refused(size, refused, "cuda:0")
-    losses.skip_where_refused(size, "", "cuda:0")  # the CPU has it: the caller raises
-    losses.skip_where_refused(RuntimeError("CUDA error: an illegal memory access"), refused, "cuda:0")
+        mixed.skip_where_refused(size, refused, "cuda:0")
+    mixed.skip_where_refused(size, "", "cuda:0")  # the CPU has it: the caller raises
+    mixed.skip_where_refused(RuntimeError("CUDA error: an illegal memory access"), refused, "cuda:0")
+
+
+class Small(torch.nn.Module):  # type: ignore[misc,name-defined,unused-ignore]
+    """Two linear layers with a kink in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.one, self.two = torch.nn.Linear(16, 32), torch.nn.Linear(32, 8)
+
+    def forward(self, x: Any) -> Any:
+        return {"y": self.two(torch.nn.functional.relu(self.one(x)))}
+
+
+class SteepRelu(torch.overrides.TorchFunctionMode):  # type: ignore[misc,unused-ignore]
+    """A device whose derivative of relu is too large by `wrong`."""
+
+    def __init__(self, wrong: float) -> None:
+        super().__init__()
+        self.wrong = wrong
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func is not torch.nn.functional.relu:
+            return result
+        return result + self.wrong * (result - result.detach())
+
+
+@pytest.mark.parametrize("half", ["bf16", "f16"])
+@pytest.mark.parametrize("wrong", [0.0, 0.1])
+def test_a_wrong_derivative_in_mixed_precision_is_found(losses: Any, monkeypatch: Any, half: str, wrong: float) -> None:
+    mixed, support = __import__("mixed"), sys.modules["support"]
+    small, usual = Small(), mixed.Measure.run
+    monkeypatch.setattr(support, "make_oracle", lambda size: copy.deepcopy(small).double())
+    monkeypatch.setattr(support, "make_subject", lambda *_args, **_options: copy.deepcopy(small))
+    monkeypatch.setattr(support, "attention_of_oracle", lambda: None)
+
+    def run(self: Any, device: str, *modes: Any, **options: Any) -> Any:
+        more = [SteepRelu(wrong), mixed.CastsOfCards(), support.OtherOrder(9)] if device == "card" else []
+        return usual(self, "cpu", *more, *modes, **options)
+
+    monkeypatch.setattr(mixed.Measure, "run", run)
+
+    def check() -> None:
+        mixed.check_mixed(support.DTYPES[half], "card", "tiny", lambda _model: {"x": torch.randn(6, 16)})
+
+    if wrong:
+        with pytest.raises(AssertionError, match="gradient of .* in mixed precision is off"):
+            check()
+    else:
+        check()
+
+
+def test_a_module_next_to_the_layers_may_end_elsewhere(losses: Any) -> None:
+    recorded = __import__("recorded")
+    names = ("model.embed_tokens", "model.norm", "model.layers.0", "output logits", "decoder.block.1.layer.0")
+    assert [recorded.beside_layers(name) for name in names] == [True, True, False, False, False]

@@ -15,10 +15,11 @@ namespace {
 
 // The code that all packs share, in kSharedFolder.
 constexpr const char* kSharedFiles[] = {
-    "attention.py",  "caches.py",  "calls.py",       "cards.py",      "choices.py",  "endpoints.py", "forms.py",
-    "generation.py", "helpers.py", "known.py",       "layers.py",     "locate.py",   "losses.py",    "operations.py",
-    "parity.py",     "plugin.py",  "probe.py",       "properties.py", "recorded.py", "reproduce.py", "saving.py",
-    "sizes.py",      "support.py", "pyproject.toml", "training.py",   "versions.py"};
+    "attention.py", "caches.py",  "calls.py",       "cards.py",    "choices.py",    "draws.py",
+    "endpoints.py", "forms.py",   "generation.py",  "helpers.py",  "kinks.py",      "known.py",
+    "layers.py",    "locate.py",  "losses.py",      "mixed.py",    "operations.py", "parity.py",
+    "plugin.py",    "probe.py",   "properties.py",  "recorded.py", "reproduce.py",  "saving.py",
+    "sizes.py",     "support.py", "pyproject.toml", "training.py", "versions.py"};
 constexpr const char* kTestFiles[] = {"test_detect.py", "test_probe.py",    "test_layers.py",   "test_properties.py",
                                       "test_forms.py",  "test_generate.py", "test_training.py", "test_memory.py",
                                       "test_speed.py",  "test_devices.py",  "test_parity.py"};

@@ -31,6 +31,7 @@ constexpr Import kImports[] = {
     {"import layers", "layers."},
     {"import losses", "losses."},
     {"import machine", "machine."},
+    {"import mixed", "mixed."},
     {"import parity", "parity."},
     {"import probe", "probe."},
     {"import properties", "properties."},

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Records the oracle's values and the errors of a correct implementation in src/testgen/data/recorded.json.
 
-    record_values.py GABBRO [--out FILE] [--seeds N] [--seconds S] [--packs FOLDER] [--jobs N] [--fewer] [TYPE...]
+    record_values.py GABBRO [--out FILE] [--seeds N] [--seconds S] [--packs FOLDER] [--jobs N] [--fewer] [--equal] [TYPE...]
 
 A row has three numbers of every block and output of the small model in f64, and an error of the CPU in f32, bf16 and
 f16 in each block over N seeds of the weights: the largest, or the mean and SIGMAS standard deviations where that is
-more. Without TYPE: all types that have no row yet; with --fewer those with a row of fewer seeds. Other rows stay. Run
+more. Without TYPE: all types that have no row yet; with --fewer those with a row of fewer seeds. Other rows stay. With
+--equal rows whose values are still the same get the sums of their configuration and weights, and keep their errors. Run
 it with the version of transformers that the rows shall name. --packs has packs that were made before. ceilings.json
 next to FILE has the largest errors of all rows in blocks next to layers, such as norms and rotations, by data type, for
 models without a row.
@@ -77,7 +78,8 @@ def errors_of_dtype(support, make_inputs, weights, seed, dtype, is_refused):
             yield f"{title}.{part}", support.distance(value, exact[part])[0]
 
 
-def record(pack, seeds):
+def record(pack, seeds, before):
+    """The row of a pack; `before` is one whose errors it keeps, if its values are equal."""
     runner.enter(pack)
     import torch
     import transformers
@@ -97,16 +99,22 @@ def record(pack, seeds):
             raise ValueError("a second run gives other values")
         outputs = [row for row in found[MOST_BLOCKS:] if row[0].startswith("output ")]
         values[regime] = dict(found[:MOST_BLOCKS] + outputs)
-    errors = errors_of(support, make_inputs, seeds)
+    if before:
+        pairs = [(values[regime].get(name), row) for regime in values for name, row in before["values"][regime].items()]
+        if not all(found and recorded.difference(found, row) <= recorded.DIGITS for found, row in pairs):
+            raise ValueError("other values than in the row")
+        values = before["values"]
+    errors = before["errors"] if before else errors_of(support, make_inputs, seeds)
     row = {"task": case.TASK, "transformers": transformers.__version__, "torch": torch.__version__.split("+")[0],
-           "config": recorded.checksum(), "constants": recorded.constants(), "seeds": seeds, "values": values,
+           "config": recorded.checksum(), "weights": recorded.weights(), "seeds": before["seeds"] if before else seeds,
+           "values": values,
            "errors": dict(list(errors.items())[:MOST_BLOCKS])}
     if len(json.dumps(row)) > MOST:
         raise ValueError(f"the row has {len(json.dumps(row))} bytes")
     return row
 
 
-def start(pack, seeds, out):
+def start(pack, seeds, out, before):
     """A fork that writes a row, or the reason why there is none, to the file; its exit code is 0 for a row."""
     process = os.fork()
     if process == 0:
@@ -115,7 +123,7 @@ def start(pack, seeds, out):
             signal.alarm(LIMIT + LIMIT_OF_SEED * seeds)
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
             out.write_text("did not end in time")
-            out.write_text(json.dumps(record(pack, seeds)))
+            out.write_text(json.dumps(record(pack, seeds, before)))
             code = 0
         except BaseException as problem:
             out.write_text(f"{type(problem).__name__}: {problem}".splitlines()[0][:160])
@@ -124,14 +132,14 @@ def start(pack, seeds, out):
     return process
 
 
-def rows_of(packs, options, folder):
+def rows_of(packs, options, folder, before):
     """Yields (type, row, or the reason why there is none), up to --jobs at a time, and none that starts too late."""
     waiting, running, started = list(reversed(packs.items())), {}, time.monotonic()
     while waiting or running:
         while waiting and len(running) < options.jobs and time.monotonic() - started < options.seconds:
             kind, pack = waiting.pop()
             out = pathlib.Path(folder) / f"{kind}.json"
-            running[start(pack, options.seeds, out)] = (kind, out)
+            running[start(pack, options.seeds, out, before.get(kind))] = (kind, out)
         if not running:
             return
         process, status = os.wait()
@@ -181,6 +189,7 @@ def main():
     parser.add_argument("--packs", type=pathlib.Path)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--fewer", action="store_true", help="types whose row has fewer seeds")
+    parser.add_argument("--equal", action="store_true", help="rows with equal values get their sums and keep their errors")
     options = parser.parse_intermixed_args()
     os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
     runner.warm_up()
@@ -190,8 +199,9 @@ def main():
         packs = make_packs(options, folder)
         if not options.types:
             wanted = fewer(rows, options.seeds) if options.fewer else packs.keys() - rows.keys()
+            wanted = {kind for kind, row in rows.items() if "weights" not in row} if options.equal else wanted
             packs = {kind: pack for kind, pack in packs.items() if kind in wanted}
-        for kind, row in rows_of(packs, options, folder):
+        for kind, row in rows_of(packs, options, folder, rows if options.equal else {}):
             if isinstance(row, str):
                 failed.append(f"{kind}: {row}")
                 continue

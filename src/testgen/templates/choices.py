@@ -1,4 +1,5 @@
 """Discrete choices of a model, such as the experts of a router: among scores that are nearly equal rounding chooses.
+Sides of a kink are such choices, too, for a gradient (kinks.py).
 
 A device that chooses otherwise there is not at fault, though its outputs differ by more than rounding errors. So where a
 limit is exceeded, the device runs once more and follows the oracle's choices, but only where the oracle's own scores of
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+import kinks
 from attention import Recomputed
 
 Compute = Callable[[Any], torch.Tensor]
@@ -26,11 +28,11 @@ ORDER = 4.0  # how much larger the tolerance of scores may be in a form that sum
 
 @dataclasses.dataclass
 class Choice:
-    """One call of topk: scores and chosen indices on the CPU, and the axis."""
+    """One call of topk: scores and chosen indices on the CPU, and the axis. Without indices the argument of a kink."""
 
     scores: torch.Tensor
-    indices: torch.Tensor
-    axis: int
+    indices: torch.Tensor | None = None
+    axis: int = -1
 
 
 class Choices(TorchFunctionMode):
@@ -42,6 +44,8 @@ class Choices(TorchFunctionMode):
         self.made: list[Choice] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if kinks.is_bent(func, args):
+            return self.bend(func, args, kwargs or {})
         result = func(*args, **(kwargs or {}))
         if func not in CHOOSERS or not args or not args[0].is_floating_point():
             return result
@@ -53,9 +57,19 @@ class Choices(TorchFunctionMode):
         indices = self.chosen(number).to(args[0].device)
         return torch.return_types.topk((args[0].gather(axis, indices), indices))  # type: ignore[call-arg,unused-ignore]
 
+    def bend(self, func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """A function with a kink, with the derivative at the oracle's argument where that is as good as equal."""
+        number = len(self.made)
+        self.made.append(Choice(args[0].detach().cpu().double()))
+        if number >= len(self.of_oracle) or not fits(self.made[number], self.of_oracle[number]):
+            return func(*args, **options)
+        allowed = math.inf if self.allowed is None else self.allowed[number]
+        return kinks.with_slope_at(func, self.of_oracle[number].scores, allowed, args, options)
+
     def chosen(self, number: int) -> torch.Tensor:
         """The oracle's indices, in rows where its scores of both choices are as good as equal; else the run's own."""
         own, oracle = self.made[number].indices, self.of_oracle[number]
+        assert own is not None and oracle.indices is not None
         if self.allowed is None:
             return oracle.indices
         both = [oracle.scores.gather(oracle.axis, indices) for indices in (oracle.indices, own)]
@@ -64,16 +78,18 @@ class Choices(TorchFunctionMode):
 
 
 def fits(mine: Choice, oracles: Choice) -> bool:
+    if mine.indices is None or oracles.indices is None:
+        return mine.indices is oracles.indices and mine.scores.shape == oracles.scores.shape
     return mine.scores.shape == oracles.scores.shape and mine.indices.shape == oracles.indices.shape
 
 
 def tolerance(close: Choice, exact: Choice, factor: float, floor: float) -> float:
-    """Twice the tolerance of a score, from the CPU's error: both scores of a pair can be off."""
+    """Twice the tolerance of a score, from the CPU's error: both scores of a pair can be off. Once that of a kink."""
     finite = exact.scores.isfinite() & close.scores.isfinite() if fits(close, exact) else None
     if finite is None or not bool(finite.any()):
         return 0.0
     error = float((close.scores - exact.scores)[finite].abs().max())
-    return 2 * (factor * error + floor * float(exact.scores[finite].abs().max()))
+    return (1 if exact.indices is None else 2) * (factor * error + floor * float(exact.scores[finite].abs().max()))
 
 
 def attentions(model: Any) -> list[str | None]:
@@ -105,8 +121,8 @@ class Again:
     comparable: float = math.inf
     forms: tuple[Compute, Compute] | None = None  # the plain call, which measures the CPU, and the form of the device
 
-    def close(self) -> torch.Tensor:
-        """The CPU's."""
+    def close(self, order: int) -> torch.Tensor:
+        """The CPU's. order: a number of the order of sums that the caller has set."""
         return self.compute(self.reference)
 
     def holds(self, is_exact: Callable[[torch.Tensor], bool]) -> bool:
@@ -151,3 +167,35 @@ class Again:
         with Choices(exact.made) as close:
             value = run(self.reference)
         return value, exact.made, [tolerance(c, e, factor, floor) for c, e in zip(close.made, exact.made, strict=False)]
+
+
+@dataclasses.dataclass
+class OneOf(Again):
+    """One of many values that `compute` gives at once, by name: `kept` has them for the next one, which is asked alike."""
+
+    name: str = ""
+    kept: dict[Any, Any] = dataclasses.field(default_factory=dict)
+
+    def once(self, what: Any, make: Callable[[], Any]) -> Any:
+        if what not in self.kept:
+            self.kept[what] = make()
+        return self.kept[what]
+
+    def close(self, order: int) -> torch.Tensor:
+        value: torch.Tensor = self.once(order, lambda: self.compute(self.reference))[self.name]
+        return value
+
+    def holds(self, is_exact: Callable[[torch.Tensor], bool]) -> bool:
+        return is_exact(self.once("oracle", lambda: self.compute(self.oracle))[self.name])
+
+    def with_the_subjects_attention(self, is_exact: Callable[[torch.Tensor], bool]) -> list[torch.Tensor]:
+        def keep(of_twin: Any) -> bool:
+            self.kept["twin"] = of_twin
+            return True
+
+        found = self.once("attention", lambda: super(OneOf, self).with_the_subjects_attention(keep))
+        return [each[self.name] for each in found] if found and is_exact(self.kept["twin"][self.name]) else []
+
+    def with_the_oracles_choices(self, factor: float, floor: float) -> tuple[torch.Tensor, torch.Tensor] | None:
+        pair: Any = self.once("choices", lambda: super(OneOf, self).with_the_oracles_choices(factor, floor))
+        return (pair[0][self.name], pair[1][self.name]) if pair else None

@@ -78,12 +78,14 @@ def hold(
     refused: str = "",
     of_blocks: Compute | None = None,
     more: Callable[[], str] | None = None,
+    computed: Compute | None = None,
 ) -> None:
     """Asserts that form(subject) is plain(oracle) within the limit that plain(reference) sets.
 
     `parts` take what can be compared from a block's result: in the plain call, and in the form. `of_blocks` takes the
     place of the plain call if its blocks have other shapes. With `refused`, what the oracle does not run with is a skip.
-    more() ends the message of a failure.
+    more() ends the message of a failure. computed() is the plain call where
+    plain() has kept results, which show no choices.
     """
     exact = run_or_skip(models.oracle, plain, refused) if refused else plain(models.oracle)
     close, got, depth = plain(models.reference), form(models.subject), support.depth_of(models.oracle)
@@ -96,7 +98,7 @@ def hold(
     def say() -> str:
         return "\n".join(filter(None, [explain(models, of_blocks or plain, form, parts), more() if more else ""]))
 
-    again = Again(once_more, models.reference, models.oracle, models.subject, forms=(plain, form))
+    again = Again(once_more, models.reference, models.oracle, models.subject, forms=(computed or plain, form))
     support.compare(title, got, close, exact, models.dtype, depth, again, say)
 
 
@@ -315,14 +317,17 @@ def check_rows(models: Models, make_inputs: Callable[..., dict[str, Any]]) -> No
         pytest.skip("a result has another shape alone than in a batch")
     for count in range(2, ROWS + 1):
 
-        def plain(model: Any, count: int = count) -> torch.Tensor:
-            pieces = alone.get(id(model)) or [support.outputs(model, row) for row in rows[:count]]
-            return torch.cat([piece[name] for piece in pieces[:count]])
+        def computed(model: Any, count: int = count) -> torch.Tensor:
+            return torch.cat([support.outputs(model, row)[name] for row in rows[:count]])
+
+        def plain(model: Any, count: int = count, computed: Compute = computed) -> torch.Tensor:
+            pieces = alone.get(id(model))
+            return torch.cat([piece[name] for piece in pieces[:count]]) if pieces else computed(model)
 
         def together(model: Any, count: int = count) -> torch.Tensor:
             return support.outputs(model, rows_first(every, count, ROWS))[name]
 
-        hold(f"a batch of {count} rows", models, plain, together, of_blocks=together)
+        hold(f"a batch of {count} rows", models, plain, together, of_blocks=together, computed=computed)
 
 
 def check_hidden(models: Models, make_inputs: Callable[..., dict[str, Any]]) -> None:

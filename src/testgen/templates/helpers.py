@@ -173,11 +173,6 @@ def recurrent_gradients(model: Any) -> Iterator[None]:
         torch.backends.cudnn.enabled = before
 
 
-def gradient(inputs: dict[str, Any], name: str, model: Any) -> torch.Tensor:
-    """One of gradients()."""
-    return gradients(model, inputs)[name]
-
-
 def gradient_depth(model: Any, inputs: dict[str, Any]) -> int:
     """The longest sum in a gradient: over all elements of what one module returns."""
     longest = [support.depth_of(model)]

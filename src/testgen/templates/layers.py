@@ -42,10 +42,11 @@ def check_layers(models: forms.Models, make_inputs: MakeInputs, regime: str, siz
             support.compare(f"{title}.{name}", value, close, exact, dtype, depth, again, explain)
             if regime == "lively" and size == "tiny":
                 errors = support.distance(close, exact)[0], support.distance(value, exact)[0]
-                is_part = next(oracle.get_submodule(call.block).children(), None) is None
+                module = oracle.get_submodule(call.block)
+                part = module if next(module.children(), None) is None else None
                 loss = functools.partial(calls.explain_loss, call, oracle, reference, dtype)
                 floor = support.floor_of(dtype, depth)
-                recorded.require_below_ceiling(errors, f"{title}.{name}", dtype, floor, is_part, loss)
+                recorded.require_below_ceiling(errors, f"{title}.{name}", dtype, floor, part, loss)
 
 
 def check_end_to_end(models: forms.Models, make_inputs: MakeInputs) -> None:

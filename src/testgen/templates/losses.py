@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -13,7 +11,8 @@ import torch
 import forms
 import helpers
 import support
-from attention import Recomputed
+from choices import Choices, tolerance
+from draws import SameDraws
 
 IGNORED = -100
 STEPS, RATE, EPSILON, DECAY = 3, 1e-3, 1.0, 0.1  # of AdamW
@@ -52,6 +51,14 @@ def own_loss(shifted: bool, logits: torch.Tensor, labels: torch.Tensor) -> torch
     return (wide.logsumexp(-1) - wide[torch.arange(len(labels)), labels]).mean()
 
 
+def logits_in_orders(reference: Any, inputs: dict[str, Any]) -> Iterator[torch.Tensor]:
+    """The CPU's logits, then with sums in other orders: the error of one number, a mean, may be small by chance."""
+    yield support.outputs(reference, inputs)["logits"]
+    for seed in range(support.ORDERS):
+        with support.OtherOrder(seed):
+            yield support.outputs(reference, inputs)["logits"]
+
+
 def check_loss(task: str, models: forms.Models, make_inputs: Callable[..., dict[str, Any]]) -> None:
     """Asserts that the model's loss with labels is own_loss() of the oracle's logits."""
     if not helpers.takes(models.oracle, "labels"):
@@ -61,18 +68,21 @@ def check_loss(task: str, models: forms.Models, make_inputs: Callable[..., dict[
     shifted = shifts(task, models.oracle.config)
     labels = labels_of(task, shifted, exact_logits, inputs)
     exact = own_loss(shifted, exact_logits, labels)
-    close = own_loss(shifted, support.outputs(models.reference, inputs)["logits"], labels)
     given = {**inputs, "labels": labels}
     got = support.run(models.subject, given)["loss"].cpu()
-    rounding = support.UNIT[models.dtype] * 8  # of the mean and of its terms
     in_f64 = support.run(models.oracle, given)["loss"]
-    allowed = support.FACTOR[models.dtype] * float((close - exact).abs()) + rounding * float(exact.abs())
     cause = (
         ", in f64 on the CPU too: labels or the formula are wrong in the model's code or the library"
         if float((in_f64 - exact).abs()) > 1e-6 * float(exact.abs())
         else ""
     )
-    off = float((got.double() - exact).abs())
+    off, own, allowed = float((got.double() - exact).abs()), 0.0, 0.0
+    rounding = support.UNIT[models.dtype] * 8 * float(exact.abs())  # of the mean and of its terms
+    for logits in logits_in_orders(models.reference, inputs):
+        own = max(own, float((own_loss(shifted, logits, labels) - exact).abs()))
+        allowed = support.FACTOR_OF_FEW * own + rounding
+        if off <= allowed:
+            break
     assert off <= allowed, (
         f"the loss is {float(got):.9g}, from its definition {float(exact):.9g}, allowed {allowed:.3g}{cause}"
     )
@@ -129,10 +139,26 @@ def check_checkpointing(device: str, size: str, make_inputs: Callable[..., dict[
     largest = max((float(g.norm()) for g in plain.values()), default=0.0)
     missing = sorted(plain.keys() - again.keys())
     assert not missing, f"no gradient with checkpointing: {', '.join(missing[:5])}"
+    errors: dict[str, float] = {}
     for name, value in plain.items():
         off = float((again[name] - value).norm())
         allowed = support.floor_of(torch.float32, depth) * max(float(value.norm()), 1e-3 * largest)
+        if off > allowed:  # kernels whose sums have no fixed order: each run is as near to f64 as the CPU's
+            errors = errors or training_errors(size, inputs)
+            allowed += 2 * support.FACTOR[torch.float32] * errors.get(name, 0.0)
         assert off <= allowed, f"gradient of {name} with checkpointing is off by {off:.3g}, allowed {allowed:.3g}"
+
+
+def training_errors(size: str, inputs: dict[str, Any]) -> dict[str, float]:
+    """The error of each gradient in training mode in f32 on the CPU, as a norm."""
+    models = [support.make_subject("cpu", torch.float32, size=size) for _ in range(2)]
+    for model in models:
+        model.config.use_cache = False
+    with SameDraws():
+        close = gradients(without_dropout(models[0]), inputs)
+    with support.InDouble(), SameDraws():
+        exact = gradients(without_dropout(models[1].double()), inputs)
+    return {name: float((value - exact[name]).norm()) for name, value in close.items() if name in exact}
 
 
 def trained(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
@@ -145,7 +171,9 @@ def trained(model: Any, inputs: dict[str, Any]) -> dict[str, torch.Tensor]:
     for _ in range(STEPS):
         optimizer.zero_grad()
         with wide, helpers.recurrent_gradients(model):
-            torch.autograd.backward(total_of(model, inputs) / 64)
+            with SameDraws():
+                total = total_of(model, inputs) / 64
+            torch.autograd.backward(total)
         seen.append({name: p.grad.detach().clone() for name, p in model.named_parameters() if p.grad is not None})
         optimizer.step()
     after = {name: p.detach() for name, p in model.named_parameters() if name in seen[-1]}
@@ -178,98 +206,67 @@ def require_adamw(name: str, before: torch.Tensor, gradients: list[torch.Tensor]
     )
 
 
+class Steps:
+    """Three steps of fresh models: in f64, on the CPU and on the device."""
+
+    def __init__(self, device: str, size: str, make_inputs: Callable[..., dict[str, Any]]) -> None:
+        self.device, self.size = device, size
+        self.inputs = make_inputs(support.make_oracle(size=size))
+
+    def exact(self) -> dict[str, torch.Tensor]:
+        return trained(self.fresh().double(), self.inputs)
+
+    def close(self) -> dict[str, torch.Tensor]:
+        return trained(self.fresh(), self.inputs)
+
+    def got(self) -> dict[str, torch.Tensor]:
+        return trained(support.make_subject(self.device, torch.float32, size=self.size), self.inputs)
+
+    def fresh(self) -> Any:
+        model = support.set_weights(support.build_model(self.size))
+        return support.set_implementation(model, support.attention_of_oracle())
+
+    def following(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        """(close, got) with the oracle's choices of top-k and of sides of kinks, where scores are as good as equal."""
+        with Choices() as oracles:
+            self.exact()
+        with Choices(oracles.made) as mine:
+            close = self.close()
+        factor, floor = support.FACTOR[torch.float32], support.floor_of(torch.float32, support.depth_of(self.fresh()))
+        pairs = zip(mine.made, oracles.made, strict=False)
+        allowed = [tolerance(own, oracle, factor, floor) for own, oracle in pairs]
+        with Choices(oracles.made[: len(allowed)], allowed):
+            return close, self.got()
+
+
 def check_optimizer(device: str, size: str, make_inputs: Callable[..., dict[str, Any]]) -> None:
     """Asserts that three steps of an optimizer move every parameter as they do in f64."""
-    fresh = [support.set_weights(support.build_model(size)) for _ in range(2)]
-    attention = support.attention_of_oracle()
-    oracle, reference = (support.set_implementation(model, attention) for model in fresh)
-    inputs = make_inputs(oracle)
-    exact, close = trained(oracle.double(), inputs), trained(reference, inputs)
-    got = trained(support.make_subject(device, torch.float32, size=size), inputs)
-    largest = max((float(x.norm()) for x in exact.values()), default=0.0)
-    assert largest > 0, "no parameter moves"
+    steps = Steps(device, size, make_inputs)
+    exact, close, got = steps.exact(), steps.close(), steps.got()
+    assert any(float(x.norm()) > 0 for x in exact.values()), "no parameter moves"
+    missing = sorted(exact.keys() - got.keys())
+    assert not missing, f"{', '.join(missing[:5])} has no gradient on {device}"
+    closes, wrong = [close], far_off(exact, [close], got)
+    for seed in range(support.ORDERS):
+        if not wrong:
+            return
+        with support.OtherOrder(seed):
+            closes.append(steps.close())
+        wrong = far_off(exact, closes, got)
+    close, got = steps.following()
+    wrong = far_off(exact, [*closes, close], got)
+    assert not wrong, f"{wrong[0][0]} after {STEPS} steps is off by {wrong[0][1]:.3g}, allowed {wrong[0][2]:.3g}"
+
+
+def far_off(
+    exact: dict[str, torch.Tensor], closes: list[dict[str, torch.Tensor]], got: dict[str, torch.Tensor]
+) -> list[tuple[str, float, float]]:
+    """(name, error, what is allowed) of each parameter that steps move too far or too short. closes: the CPU's."""
+    largest = max(float(x.norm()) for x in exact.values())
+    found = []
     for name, value in exact.items():
-        assert name in got, f"{name} has no gradient on {device}"
-        off, own = float((got[name] - value).norm()), float((close[name] - value).norm())
+        off, own = float((got[name] - value).norm()), max(float((close[name] - value).norm()) for close in closes)
         allowed = 16 * own + 1e-4 * max(float(value.norm()), 1e-2 * largest)
-        assert off <= allowed, f"{name} after {STEPS} steps is off by {off:.3g}, allowed {allowed:.3g}"
-
-
-def scaled_gradients(model: Any, inputs: dict[str, Any], dtype: torch.dtype, device: str) -> dict[str, torch.Tensor]:
-    """Gradients in mixed precision; in f16 with a GradScaler, as users have it."""
-    kind = torch.device(device).type
-    scaler = torch.amp.GradScaler(kind, init_scale=128.0, enabled=dtype == torch.float16)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
-    optimizer.zero_grad()
-    with torch.autocast(kind, dtype=dtype):
-        total = total_of(model, inputs) / 64
-    scaler.scale(total).backward()
-    if scaler.is_enabled():
-        require_unscaled(model, scaler, optimizer)
-    return {name: p.grad.detach().cpu().double() for name, p in model.named_parameters() if p.grad is not None}
-
-
-def require_unscaled(model: Any, scaler: Any, optimizer: Any) -> None:
-    """unscale_(); asserts that it divides each gradient by the scale, a power of two: exactly, but for tiny numbers."""
-    parameters = {name: p for name, p in model.named_parameters() if p.grad is not None}
-    expected = {name: p.grad.detach().double() / scaler.get_scale() for name, p in parameters.items()}
-    scaler.unscale_(optimizer)
-    for name, p in parameters.items():
-        off = (p.grad.double() - expected[name]).abs().nan_to_num()
-        worst = float((off - 1e-6 * expected[name].abs().nan_to_num()).max()) if off.numel() else 0.0
-        assert worst <= 1e-30, (
-            f"gradient of {name} is {worst:.3g} from what it was divided by the scale {scaler.get_scale():g}\n"
-            "operation: GradScaler.unscale_()"
-        )
-
-
-def skip_where_refused(error: RuntimeError, refused: str, device: str) -> None:
-    """A skip where the device's mixed precision lacks an operation that the CPU, too, does not have in that data type.
-
-    The CPU's mixed precision keeps such an operation in f32, a card's may not: torch.fft is one. refused: the reason why
-    the model does not run in the data type on the CPU; empty where it does. An error of the device itself is a failure.
-    """
-    words = str(error).splitlines()[0] if str(error) else type(error).__name__
-    if refused and not re.search("(CUDA|HIP) error", words):
-        pytest.skip(f"{refused}; mixed precision on {device} does not take it either: {words}")
-
-
-def other_kernels(inputs: dict[str, Any], dtype: torch.dtype, size: str) -> list[dict[str, torch.Tensor]]:
-    """The CPU's gradients in mixed precision with eager attention, and with SDPA that computes probabilities again: all of
-    these are right, and where terms cancel, as in the gradient of a bias of keys, one alone may be near by chance."""
-    eager = support.make_subject("cpu", torch.float32, size=size, attention=support.attention_of_oracle())
-    found = [scaled_gradients(eager, inputs, dtype, "cpu")]
-    with Recomputed():
-        found.append(scaled_gradients(support.make_subject("cpu", torch.float32, size=size), inputs, dtype, "cpu"))
+        if not off <= allowed:
+            found.append((name, off, allowed))
     return found
-
-
-def check_mixed(dtype: torch.dtype, device: str, size: str, make_inputs: Callable[..., dict[str, Any]]) -> None:
-    """Asserts that gradients in mixed precision are finite, and as near to f64 as the CPU's own."""
-    oracle = support.make_oracle(size=size)
-    inputs = make_inputs(oracle)
-    exact = {name: value.double() for name, value in helpers.gradients(oracle, inputs).items()}
-    try:
-        close = scaled_gradients(support.make_subject("cpu", torch.float32, size=size), inputs, dtype, "cpu")
-    except (RuntimeError, NotImplementedError) as error:
-        pytest.skip(f"mixed precision fails on the CPU: {str(error).splitlines()[0]}")
-    try:
-        got = scaled_gradients(support.make_subject(device, torch.float32, size=size), inputs, dtype, device)
-    except RuntimeError as error:
-        skip_where_refused(error, support.refusal(dtype, size), device)
-        raise
-    largest = max((float(x.norm()) for x in exact.values()), default=0.0) / 64
-    others: list[dict[str, torch.Tensor]] = []
-    for name in exact.keys() & close.keys():
-        value = exact[name] / 64
-        if not bool(close[name].isfinite().all()):
-            continue  # the CPU overflows too
-        assert name in got and bool(got[name].isfinite().all()), f"gradient of {name} is not finite on {device}"
-        off, own = float((got[name] - value).norm()), float((close[name] - value).norm())
-        rounding = 2 * support.UNIT[dtype] * max(float(value.norm()), 1e-2 * largest)
-        if off > support.FACTOR[dtype] * own + rounding:
-            others = others or other_kernels(inputs, dtype, size)
-            errors = [float((other[name] - value).norm()) for other in others if name in other]
-            own = max([own, *(error for error in errors if math.isfinite(error))])
-        allowed = support.FACTOR[dtype] * own + rounding
-        assert off <= allowed, f"gradient of {name} in mixed precision is off by {off:.3g}, allowed {allowed:.3g}"

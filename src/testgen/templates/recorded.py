@@ -69,11 +69,11 @@ def values_of(oracle: Any, inputs: dict[str, Any]) -> dict[str, list[float]]:
     return {**rows, **{f"output {name}": rounded(sketch(x)) for name, x in outputs.items()}}
 
 
-def constants() -> list[float]:
-    """sketch() of the parameters that keep their initial values: constants of state-space models and the like."""
-    one, other = (dict(support.set_weights(support.build_model(), seed=seed).named_parameters()) for seed in (0, 1))
-    kept = [x.detach().flatten().double() for name, x in sorted(one.items()) if torch.equal(x, other[name])]
-    return rounded(sketch(torch.cat(kept))) if kept else []
+def weights() -> list[float]:
+    """sketch() of all parameters: random ones go by their names, others are what the library initializes."""
+    model = support.set_weights(support.build_model())
+    parameters = [x.detach().flatten().double() for _, x in sorted(model.named_parameters())]
+    return rounded(sketch(torch.cat(parameters)))
 
 
 def difference(found: list[float], expected: list[float]) -> float:
@@ -83,7 +83,7 @@ def difference(found: list[float], expected: list[float]) -> float:
 
 
 def row_or_skip() -> dict[str, Any]:
-    """The row of this configuration and these initial constants; a skip that says why there is none."""
+    """The row of this configuration and these weights; a skip that says why there is none."""
     row = load()
     if not row:
         pytest.skip(NONE)
@@ -93,10 +93,17 @@ def row_or_skip() -> dict[str, Any]:
         pytest.skip("values are recorded for another tiny.json")
     if "values" not in row:
         pytest.skip("values are recorded for the seed 0 alone")
-    found = constants()
-    if len(found) != len(row["constants"]) or (found and difference(found, row["constants"]) > DIGITS):
-        pytest.skip(f"transformers {transformers.__version__} initializes constants of this model in another way")
+    if difference(weights(), row["weights"]) > DIGITS:
+        words = "names or initializes weights of this model in another way"
+        pytest.skip(f"transformers {transformers.__version__} {words} than {row['transformers']}, which was recorded")
     return row
+
+
+def beside_layers(name: str) -> bool:
+    """Whether a block is a module next to the layers. In another version it may end elsewhere, or be called by two
+    parts; if all layers and outputs are equal, it computes the same. Up to 4.57 Gemma 2 scaled embeddings outside of it.
+    """
+    return not name.startswith("output ") and not any(part.isdigit() for part in name.split("."))
 
 
 def check(regime: str, make_inputs: Any) -> None:
@@ -104,10 +111,14 @@ def check(regime: str, make_inputs: Any) -> None:
     row = row_or_skip()
     oracle = support.make_oracle(regime=regime)
     found = values_of(oracle, make_inputs(oracle))
-    by = f"transformers {row['transformers']}"
-    for name, expected in row["values"][regime].items():
+    by, expected_of = f"transformers {row['transformers']}", row["values"][regime]
+    far = {name: difference(found[name], x) if name in found else math.inf for name, x in expected_of.items()}
+    wrong = [name for name, off in far.items() if off > DIGITS]
+    if row["transformers"] != transformers.__version__ and all(map(beside_layers, wrong)):
+        return
+    for name in wrong:
+        off, expected = far[name], expected_of[name]
         assert name in found, f"{case.MODEL_CLASS} has no {name}, which {by} has"
-        off = difference(found[name], expected)
         assert off <= DIGITS, (
             f"{case.MODEL_CLASS} first wrong block: {name}, in f64 on the CPU: {off:.3g} of its norm from what {by} gave "
             f"(norm {found[name][0]:.8g}, recorded {expected[0]:.8g}): a formula, a field of the configuration or the "
@@ -124,26 +135,28 @@ def ceiling(row: dict[str, Any], block: str, dtype: torch.dtype) -> float:
     return max(margin * float(largest), LEAST[dtype] * support.UNIT[dtype])
 
 
-def ceiling_of_parts(dtype: torch.dtype) -> float:
-    """The largest error of any recorded model in a block next to its layers, with a margin."""
+def ceiling_of_parts(dtype: torch.dtype, depth: int) -> float:
+    """The largest error of any recorded model in a block next to its layers, with a margin; that of sums of its length,
+    `depth`, if it is more."""
     found = json.loads(OF_PARTS.read_text()).get(support.NAMES[dtype]) if OF_PARTS.is_file() else None
-    return max(MARGIN_OF_PARTS * float(found), LEAST[dtype] * support.UNIT[dtype]) if found else math.inf
+    least = max(LEAST[dtype] * support.UNIT[dtype], support.floor_of(dtype, depth))
+    return max(MARGIN_OF_PARTS * float(found), least) if found else math.inf
 
 
 def require_below_ceiling(
-    errors: tuple[float, float], block: str, dtype: torch.dtype, floor: float, is_part: bool, explain: Explain
+    errors: tuple[float, float], block: str, dtype: torch.dtype, floor: float, part: Any, explain: Explain
 ) -> None:
     """Asserts that the CPU's error in a block is at most its ceiling, and the device's at most what it may be then.
 
     The model's code is the same on both: an error that is too large on the CPU is the code's. errors: of the CPU and of
-    the device. is_part: the block is one module, such as a norm, and has a ceiling without a row of its model, too.
+    the device. part: the block if it is one module, such as a norm: it has a ceiling without a row of its model, too.
     """
     row = load()
     most, by = math.inf, "in any recorded model"
     if row and (support.FOLDER / "tiny.json").is_file() and row["config"] == checksum():
         most, by = ceiling(row, block, dtype), f"with {row['seeds']} seeds"
-    if most == math.inf and is_part:
-        most, by = ceiling_of_parts(dtype), "in any recorded model"
+    if most == math.inf and part is not None:
+        most, by = ceiling_of_parts(dtype, support.depth_of(part)), "in any recorded model"
     name = f"{case.MODEL_CLASS} first wrong block: {block} in {support.NAMES[dtype]}"
     if errors[0] > most:
         lines = [

@@ -177,6 +177,13 @@ def set_implementation(model: Any, attention: str | None) -> Any:
     """The attention by name, and experts one by one, since grouped products exist on few devices and dtypes."""
     if attention is not None and hasattr(model, "set_attn_implementation"):
         model.set_attn_implementation(attention)
+        own = model.config
+        for (
+            part
+        ) in model.modules():  # transformers 5.17 leaves copies of the configuration out, as T5's stacks have them
+            config: Any = getattr(part, "config", None)
+            if type(config) is type(own) and config._attn_implementation != own._attn_implementation:
+                config._attn_implementation = own._attn_implementation
     for part in model.modules():  # models of several parts cannot do it for all of them
         if hasattr(part, "set_experts_implementation") and part._can_set_experts_implementation():
             part.set_experts_implementation("eager")
@@ -246,7 +253,9 @@ def on(value: Any, device: str | torch.device, dtype: torch.dtype | None = None)
         if torch.finfo(dtype).max < torch.finfo(value.dtype).max:  # a mask's smallest number stays a number
             finite, limits = value.isfinite(), torch.finfo(dtype)
             value = torch.where(finite, value.clamp(limits.min, limits.max), value)
-        return value.detach().to(device=device, dtype=dtype)
+        hidden = value == torch.finfo(value.dtype).min  # and stays the smallest one in a wider type
+        moved = value.detach().to(device=device, dtype=dtype)
+        return torch.where(hidden.to(device), torch.finfo(dtype).min, moved) if bool(hidden.any()) else moved
     if isinstance(value, torch.device):
         return torch.device(device)
     if isinstance(value, dict):
@@ -499,7 +508,7 @@ def measure_fully(
         if entry["ratio"] <= 1.0:
             break
         with OtherOrder(seed):
-            others.append(again.close())
+            others.append(again.close(seed))
         entry = measure(name, got, close, exact, dtype, depth, others)
     if entry["reference_error"] > again.comparable:
         entry["ratio"] = min(entry["ratio"], 1.0)
