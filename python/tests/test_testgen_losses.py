@@ -106,7 +106,7 @@ def test_a_wrong_derivative_in_mixed_precision_is_found(losses: Any, monkeypatch
         mixed.check_mixed(support.DTYPES[half], "card", "tiny", lambda _model: {"x": torch.randn(6, 16)})
 
     if wrong:
-        with pytest.raises(AssertionError, match="gradient of .* in mixed precision is off"):
+        with pytest.raises(AssertionError, match=r"gradient of .* in mixed precision is off"):
             check()
     else:
         check()

@@ -4,18 +4,15 @@
 #include <chrono>
 #include <exception>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "src/base/error.h"
 #include "src/base/seconds_since.h"
-#include "src/engine/control_codes.h"
+#include "src/engine/output_text.h"
 #include "src/engine/sampling/scores.h"
 #include "src/engine/thought_watch.h"
 #include "src/text/grammar/matcher.h"
-#include "src/text/stop_matcher.h"
 #include "src/text/tokenizer.h"
-#include "src/text/unicode/utf8_stream.h"
 
 namespace gabbro {
 namespace {
@@ -45,112 +42,6 @@ void check_request(const GenerationRequest& request, const ModelFacts& facts, co
   Sampler(request.options.sampler, facts.vocabulary, &tokenizer);
   if (!request.options.format.is_text()) static_cast<void>(tokenizer.grammars().matcher(request.options.format));
 }
-
-// Tokens become bytes, bytes become whole characters, and characters pass once no stop text can begin in them.
-class Request::Text {
- public:
-  using OnScores = std::function<void(std::span<const TokenScore>)>;
-
-  Text(const text::Tokenizer& tokenizer, const GenerateOptions& options,
-       const std::function<void(std::string_view)>& on_text)
-      : tokenizer_(tokenizer),
-        characters_(tokenizer, {.continues = true}),
-        on_text_(on_text),
-        named_stops_(options.stop) {
-    const std::vector<std::string> stops = with_control_codes(options.stop, tokenizer, origins_);
-    for (const std::string& name : options.shown_controls) {
-      const int32_t token = tokenizer.find(name);  // others are shown as all text is
-      if (token != text::kNoToken && tokenizer.is_control(token)) shown_controls_.insert(token);
-    }
-    has_control_stops_ = stops.size() > options.stop.size();
-    stops_.emplace(stops);
-  }
-
-  // False when a stop text was completed. `may_stop` false: stop texts are not looked for. A score is null or the
-  // token's.
-  bool add(int32_t token, bool may_stop, const TokenScore* score) {
-    const size_t begin = decoded_;
-    const bool is_control = token < tokenizer_.size() && tokenizer_.is_control(token);
-    std::string text, shown;
-    // The output head may have more rows than the vocabulary has tokens, to reach a round number: ids past it have no
-    // text.
-    if (token < tokenizer_.size() && !is_control) text = decoded(characters_.push(token));
-    if (shown_controls_.contains(token)) shown = decoded(characters_.flush() + std::string(tokenizer_.piece(token)));
-    if (score != nullptr) waiting_.push_back({*score, begin, decoded_});
-    if (!may_stop) {
-      pass(stops_->flush() + text + shown);
-    } else if (is_control && has_control_stops_) {
-      pass(stops_->push(decoded(characters_.flush())));
-      pass(stops_->push(control_code(token)));
-      if (!stops_->stopped()) pass(stops_->push(shown));
-    } else {
-      pass(stops_->push(text + shown));
-    }
-    return !stops_->stopped();
-  }
-
-  std::string finish() {
-    if (!stops_->stopped()) pass(stops_->push(decoded(characters_.flush())));
-    if (!stops_->stopped()) pass(stops_->flush());
-    // Tokens of the stop text have no scores.
-    const size_t end = text_.size();
-    std::erase_if(waiting_, [&](const Scored& one) { return stops_->stopped() && one.begin >= end && one.end > end; });
-    release(waiting_.size());
-    return std::move(text_);
-  }
-
-  // The stop text that was completed; "": none.
-  std::string stop_text() const {
-    return stops_->stopped() ? named_stops_[origins_[static_cast<size_t>(stops_->match())]] : std::string();
-  }
-
-  void listen_to_scores(OnScores on_scores) { on_scores_ = std::move(on_scores); }
-  std::vector<TokenScore> take_scores() { return std::move(scores_); }
-
- private:
-  struct Scored {
-    TokenScore score;
-    size_t begin, end;  // of its text in the text of all tokens
-  };
-
-  std::string decoded(std::string text) {
-    decoded_ += text.size();
-    return text;
-  }
-
-  void pass(std::string text) {
-    if (has_control_stops_) text = without_control_codes(std::move(text));
-    if (text.empty()) return;
-    text_ += text;
-    size_t certain = 0;
-    while (certain < waiting_.size() && waiting_[certain].end <= text_.size()) ++certain;
-    release(certain);
-    if (on_text_) on_text_(text);
-  }
-
-  // The first `count` of waiting_ are passed on.
-  void release(size_t count) {
-    if (count == 0) return;
-    const size_t before = scores_.size();
-    for (size_t i = 0; i < count; ++i) scores_.push_back(std::move(waiting_[i].score));
-    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(count));
-    if (on_scores_) on_scores_(std::span(scores_).subspan(before));
-  }
-
-  const text::Tokenizer& tokenizer_;
-  text::TokenStream characters_;
-  std::optional<text::StopMatcher> stops_;
-  bool has_control_stops_ = false;  // control tokens are searched for, though they are never shown
-  const std::function<void(std::string_view)>& on_text_;
-  const std::vector<std::string> named_stops_;
-  std::vector<size_t> origins_;  // in named_stops_, of the matcher's stop texts
-  std::set<int32_t> shown_controls_;
-  std::string text_;
-  size_t decoded_ = 0;           // bytes that came out of characters_
-  std::vector<Scored> waiting_;  // tokens whose text is not certain yet
-  std::vector<TokenScore> scores_;
-  OnScores on_scores_;
-};
 
 struct Request::State {
   State(const Engine& model, std::vector<int32_t> tokens, const GenerateOptions& chosen,
@@ -196,7 +87,7 @@ struct Request::State {
   const GenerateOptions options;
   const std::function<void(std::string_view)> on_text;
   Sampler sampler;
-  Text output;
+  OutputText output;
   GenerateResult result;
   size_t held = 0;  // tokens of the prompt that the sequence has
   bool finished = false, is_prompt_read = false;

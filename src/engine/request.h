@@ -72,7 +72,6 @@ class Request {
   GenerateResult take();  // once, at the end
 
  private:
-  class Text;
   struct State;
   std::unique_ptr<State> state_;
 };
