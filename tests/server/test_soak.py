@@ -1,7 +1,7 @@
 """Load and abuse for GABBRO_SOAK_SECONDS (10), half of them on scripted models and half on models of files: mixed requests,
 clients that leave in every state, slow and stalled readers, headers and bodies that drip, malformed and oversized requests, wrong
 keys, a full queue, SIGHUP, models that come and go. Every request that is taken is answered, the server goes on, and its memory
-does not grow: in runs of half an hour and more by less than 1 % an hour, or 1 MiB.
+does not grow: in runs of half an hour and more by less than 1 % an hour, or 4 MiB.
 
     GABBRO_SOAK_SECONDS=7200 python3 tests/server/test_soak.py Scripted     # two hours on scripted models
     GABBRO_SOAK_MODELS=a.gguf,b.gguf GABBRO_SOAK_DEVICE=cuda:0 GABBRO_SOAK_SECONDS=480 python3 tests/server/test_soak.py OfFiles"""
@@ -249,7 +249,7 @@ def soak(test, server, models, text, seconds, now_and_then=lambda: None):
     if not SANITIZED:  # these keep what was freed for a while
         test.assertLess(grown, 16 << 20)
         if seconds >= 1800:
-            test.assertLess(slope, max(0.01 * first, 1 << 20))
+            test.assertLess(slope, max(0.01 * first, 4 << 20))
     headers = {"Authorization": f"Bearer {KEY}"}
     _, _, metrics = server.ask("GET", "/metrics", headers=headers)
     for line in metrics.decode().splitlines():

@@ -53,6 +53,7 @@ def fresh(func: Any, args: tuple[Any, ...], options: dict[str, Any]) -> torch.Te
     device, dtype = options.pop("device", None), options.pop("dtype", None)
     needs = options.pop("requires_grad", False)
     options = {name: value for name, value in options.items() if name in ("size", "low", "high", "n", "names")}
+    drawn: torch.Tensor
     if func in (torch.rand, torch.randn):
         drawn = func(*args, dtype=torch.float32, **options).to(dtype or torch.get_default_dtype())
     else:

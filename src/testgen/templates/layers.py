@@ -117,7 +117,8 @@ def similarity(model: Any, outputs: dict[str, torch.Tensor]) -> torch.Tensor:
     text, image = (x / x.norm(dim=-1, keepdim=True) for x in (text, image))
     scale = model.logit_scale.detach().double().cpu().exp()
     bias = getattr(model, "logit_bias", None)
-    return text @ image.T * scale + (0.0 if bias is None else bias.detach().double().cpu())
+    scores: torch.Tensor = text @ image.T * scale + (0.0 if bias is None else bias.detach().double().cpu())
+    return scores
 
 
 def check_similarity(models: forms.Models, make_inputs: MakeInputs) -> None:

@@ -31,6 +31,7 @@ def labels_of(task: str, shifted: bool, logits: torch.Tensor, inputs: dict[str, 
     generator = torch.Generator().manual_seed(3)
     if task in PER_ROW:
         return torch.randint(0, logits.shape[-1], logits.shape[:1], generator=generator)
+    labels: torch.Tensor
     if shifted:
         labels = inputs["input_ids"].clone()
     else:

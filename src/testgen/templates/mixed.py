@@ -58,7 +58,7 @@ def scaled_gradients(model: Any, inputs: dict[str, Any], dtype: torch.dtype, dev
     optimizer.zero_grad()
     with torch.autocast(kind, dtype=dtype):
         total = total_of(model, inputs) / 64
-    scaler.scale(total).backward()
+    torch.autograd.backward([scaler.scale(total)])
     if scaler.is_enabled():
         require_unscaled(model, scaler, optimizer)
     return {name: p.grad.detach().cpu().double() for name, p in model.named_parameters() if p.grad is not None}

@@ -110,8 +110,8 @@ def check_causal(device: str, dtype: torch.dtype, size: str, make_inputs: MakeIn
     allowed = support.FACTOR[dtype] * support.floor_of(dtype, support.depth_of(subject))
     error = support.distance(future[:, :-1], base[:, :-1].cpu().double())[0]
     if error > allowed:
-        runs = [functools.partial(support.output, {"input_ids": x}, name) for x in (ids, last)]
-        where = forms.first_changed_block(subject, *runs, lambda x: x[:, :-1] if x.dim() > 2 else x, allowed)
+        one, other = (functools.partial(support.output, {"input_ids": x}, name) for x in (ids, last))
+        where = forms.first_changed_block(subject, one, other, lambda x: x[:, :-1] if x.dim() > 2 else x, allowed)
         raise AssertionError(f"a later token changes earlier results by {error:.3g}\n{where}")
     assert not torch.equal(future[:, -1], base[:, -1]), "the last token has no effect on its own result"
     assert not torch.equal(past[:, 1], base[:, 1]), "the first token has no effect on the next"

@@ -92,8 +92,9 @@ def check_resize(device: str, size: str, make_inputs: Callable[..., dict[str, An
         pytest.skip("the head has another number of tokens than the embeddings")
     try:
         subject.resize_token_embeddings(count + MORE, mean_resizing=False)
-    except NotImplementedError as error:
-        pytest.skip(f"the model's class refuses it: {str(error).splitlines()[0] if str(error) else 'not implemented'}")
+    except NotImplementedError as refusal:
+        why = str(refusal).splitlines()[0] if str(refusal) else "not implemented"
+        pytest.skip(f"the model's class refuses it: {why}")
     after = support.outputs(subject, inputs)["logits"]
     assert after.shape[-1] == count + MORE, f"{after.shape[-1]} scores for {count + MORE} tokens"
     # A product of another width may sum in another order.
