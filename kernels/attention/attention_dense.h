@@ -51,10 +51,12 @@ inline constexpr int kMaxDenseDim = 256;
 // Kernels of kernels/attention/attention_together.cc for heads of up to `dim` elements: X(dim, keys of a tile, threads,
 // blocks of a multiprocessor, time). Four waves have 64 rows. The time is that of as many blocks as the device holds at
 // a time, for each key in nanoseconds (H200).
-#define GABBRO_TOGETHER_TILES(X)                                                                      \
-  X(48, 64, 256, 2, 23.2f)                                                                            \
-  X(48, 80, 256, 2, 24.4f)                                                                            \
-  X(64, 48, 256, 2, 25.5f) X(64, 64, 384, 1, 22.0f) X(64, 80, 256, 2, 29.3f) X(80, 64, 256, 1, 28.2f) \
-      X(80, 80, 256, 1, 30.8f) X(160, 64, 128, 1, 59.8f) X(160, 80, 128, 1, 50.0f)
+#define GABBRO_TOGETHER_TILES(X) \
+  X(48, 64, 256, 2, 23.2f)       \
+  X(48, 80, 256, 2, 24.4f)       \
+  X(64, 48, 256, 2, 25.5f)       \
+  X(64, 64, 384, 1, 22.0f)       \
+  X(64, 80, 256, 2, 29.3f)       \
+  X(80, 64, 256, 1, 28.2f) X(80, 80, 256, 1, 30.8f) X(160, 64, 128, 1, 59.8f) X(160, 80, 128, 1, 50.0f)
 
 }  // namespace gabbro::gpu
