@@ -114,18 +114,22 @@ void say(std::string_view text) {
   }
 }
 
-void report(std::string_view kind, std::string_view message) {
-  say(fmt::format("{}{}: {}\n", kind == "hint" ? "" : "gabbro: ", kind, printable(message)));
+namespace {
+
+std::string report_line(std::string_view kind, std::string_view message) {
+  return fmt::format("{}{}: {}", kind == "hint" ? "" : "gabbro: ", kind, printable(message));
 }
+
+}  // namespace
+
+void report(std::string_view kind, std::string_view message) { say(report_line(kind, message) + "\n"); }
 
 void log_line(std::string_view line) {
   pollfd taker = {STDERR_FILENO, POLLOUT, 0};  // a pipe that takes a byte takes PIPE_BUF of them
   if (poll(&taker, 1, 0) > 0 && (taker.revents & POLLOUT) != 0) say(fmt::format("{}\n", line.substr(0, PIPE_BUF - 1)));
 }
 
-void log_report(std::string_view kind, std::string_view message) {
-  log_line(fmt::format("gabbro: {}: {}", kind, printable(message)));
-}
+void log_report(std::string_view kind, std::string_view message) { log_line(report_line(kind, message)); }
 
 std::string human_bytes(uint64_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

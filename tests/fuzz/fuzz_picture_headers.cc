@@ -62,7 +62,7 @@ bool add_tensor(std::string_view line, nlohmann::ordered_json& header, uint64_t&
   return (end += bytes) <= kMostBytes;
 }
 
-// False: there is no such file.
+// Returns false for a text that describes no file.
 bool write_file(std::string_view text) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   const std::string first(cut(text, '\n'));

@@ -55,6 +55,9 @@ std::string plain_kernel(const DenseAttentionArgs& args, const std::string& type
   return "attention_dense_" + type + (args.dim <= 64 ? "_64" : args.dim <= 128 ? "_128" : "_256");
 }
 
+// Rows of a block of plain_kernel().
+int64_t plain_rows(const DenseAttentionArgs& args) { return args.dim <= 128 ? kDenseRows : kWideDenseRows; }
+
 // A kernel with the rows of its blocks.
 struct Choice {
   std::string name;
@@ -75,7 +78,7 @@ Choice choose(const DenseAttentionArgs& args, const std::string& type, int64_t h
 #undef GABBRO_APPLY
   constexpr int kLeastOfWide = 128;  // up to here the kernel of f16 products has heads of that size
   const std::string plain = plain_kernel(args, type);
-  Choice best{plain, context.function(plain), args.dim <= 128 ? kDenseRows : kWideDenseRows};
+  Choice best{plain, context.function(plain), plain_rows(args)};
   if (args.mask.type != MaskType::kNone || args.causal != 0 || args.loose != 0) return best;
   double least = std::numeric_limits<double>::infinity();
   int dim = 0;
@@ -102,12 +105,12 @@ class AttentionDense : public Kernel {
   AttentionDense(const DenseAttentionArgs& args, DType dtype, int64_t batches, const MakeContext& context)
       : args_(args) {
     const std::string type(dtype_name(dtype));
-    const int64_t heads = batches * args.heads, plain_rows = args.dim <= 128 ? kDenseRows : kWideDenseRows;
+    const int64_t heads = batches * args.heads;
     const Choice choice = choose(args, type, heads, context);
     function_ = choice.function;
     loose_function_ = context.function(plain_kernel(args, type));
     grid_ = {static_cast<u32>(heads), blocks_for(args.queries, static_cast<u32>(choice.rows))};
-    loose_grid_ = {grid_.x, blocks_for(args.queries, static_cast<u32>(plain_rows))};
+    loose_grid_ = {grid_.x, blocks_for(args.queries, static_cast<u32>(plain_rows(args)))};
     // The keys are dealt out where there would be too few blocks to keep the device busy.
     const int64_t blocks = int64_t{grid_.x} * grid_.y, enough = api::resident_blocks(function_);
     args_.splits = static_cast<i32>(
@@ -136,7 +139,7 @@ class AttentionDense : public Kernel {
       if (!is_16_byte_aligned(data)) args.loose = 1;
     args.y = output<void>(launch, 0);
     args.partials = static_cast<float*>(launch.scratch);
-    run(args.loose != 0 ? loose_function_ : function_, args.loose != 0 ? loose_grid_ : grid_, args);
+    args.loose != 0 ? run(loose_function_, loose_grid_, args) : run(function_, grid_, args);
     if (merge_ == nullptr) return;
     run(merge_, {static_cast<u32>(rows_)},
         AttentionMergeArgs{args.partials, args.y, nullptr, 1, args.dim, args.splits});

@@ -64,6 +64,12 @@ void ModelRegistry::give_leases(Slot& slot) {
     post_([ready = std::move(ready), handle = lease(slot)]() mutable { ready(std::move(handle), nullptr); });
 }
 
+void ModelRegistry::end_yielding() {
+  for (auto& [id, slot] : slots_) {
+    if (std::exchange(slot.yields, false)) give_leases(slot);
+  }
+}
+
 void ModelRegistry::acquire(const ModelEntry& entry, std::optional<KeepAlive> keep_alive, Ready ready) {
   LeaseHandle handle;
   {
@@ -147,10 +153,8 @@ void ModelRegistry::wait_for_idle(std::unique_lock<std::mutex>& lock, const std:
            std::ranges::any_of(slots_, [&](const auto& entry) { return can_leave(entry) && entry.second.leases == 0; });
   });
   if (found && !stops_) return;
-  for (auto& [id, slot] : slots_) {
-    if (std::exchange(slot.yields, false)) give_leases(slot);
-  }
-  throw overloaded(fmt::format("there is no room for the model {} while others are in use", except));
+  end_yielding();
+  throw overloaded(fmt::format("the model {} has no room while others are in use", except));
 }
 
 void ModelRegistry::make_room(uint64_t bytes, const std::string& except) {
@@ -163,9 +167,7 @@ void ModelRegistry::make_room(uint64_t bytes, const std::string& except) {
   while (bytes_loaded() + bytes > options_.memory) {
     if (!evict_idle(lock, except)) wait_for_idle(lock, except, deadline);
   }
-  for (auto& [id, slot] : slots_) {
-    if (std::exchange(slot.yields, false)) give_leases(slot);
-  }
+  end_yielding();
 }
 
 void ModelRegistry::run_loader() {

@@ -114,6 +114,7 @@ class ModelRegistry {
   uint64_t bytes_loaded() const;
   LeaseHandle lease(Slot& slot);
   void give_leases(Slot& slot);
+  void end_yielding();  // models that were to leave stay, and their requests run
   void notice(const std::string& line) const {
     if (options_.on_notice) options_.on_notice(line);
   }
